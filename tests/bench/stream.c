@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One-way stream over TCP: the client writes, the server reads into a buffer of the write's size.
+ *
+ *   stream server PORT [--bind ADDRESS]
+ *   stream client HOST PORT SIZE (--bytes N | --seconds N) [--connections N] [--warm BYTES]
+ *
+ * N bytes are those of each connection. The receiver's clock counts: it starts when the warm-up
+ * bytes have arrived and stops with the last byte, then the receiver acknowledges with its figures
+ * and the client prints the sum over all connections as one JSON line. With --hold 1 the client of
+ * one connection prints, then keeps it open until its standard input ends: counters of the living
+ * process can be read meanwhile.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MAX_CONNECTIONS = 256 };
+
+struct hello {
+	uint32_t size;
+	uint32_t connections;
+	uint64_t total;		/* 0: until end of stream */
+	uint64_t warm;
+};
+
+struct result {
+	uint64_t bytes;		/* after the warm-up */
+	uint64_t started_ns, ended_ns;
+};
+
+struct client {
+	pthread_t thread;
+	const char *host, *port;
+	struct hello hello;
+	uint64_t seconds;
+	struct result result;
+	bool hold;
+};
+
+static void count_stream(int fd, const struct hello *hello, struct result *result)
+{
+	char *buffer = bench_alloc(hello->size);
+	uint64_t got = 0;
+
+	memset(result, 0, sizeof(*result));
+	if (hello->warm == 0)
+		result->started_ns = bench_now_ns();
+	while (hello->total == 0 || got < hello->total) {
+		ssize_t step = recv(fd, buffer, hello->size, 0);
+
+		if (step < 0 && errno == EINTR)
+			continue;
+		if (step < 0)
+			bench_die("recv");
+		if (step == 0)
+			break;
+		got += (uint64_t)step;
+		if (result->started_ns)
+			result->bytes += (uint64_t)step;
+		else if (got >= hello->warm)
+			result->started_ns = bench_now_ns();
+	}
+	result->ended_ns = bench_now_ns();
+	if (got < hello->total)
+		bench_die("end of stream after %llu bytes", (unsigned long long)got);
+	free(buffer);
+}
+
+static void serve_one(int fd, const struct hello *hello)
+{
+	struct result result;
+	char rest;
+
+	count_stream(fd, hello, &result);
+	bench_send_all(fd, &result, sizeof(result));
+	/* The client closes first, so that its port isn't left in TIME_WAIT on our side. */
+	bench_recv_all(fd, &rest, sizeof(rest));
+	close(fd);
+}
+
+struct server {
+	pthread_t thread;
+	int fd;
+	struct hello hello;
+};
+
+static void *serve_thread(void *arg)
+{
+	struct server *server = arg;
+
+	serve_one(server->fd, &server->hello);
+	return NULL;
+}
+
+static int serve(const char *host, const char *port)
+{
+	static struct server servers[MAX_CONNECTIONS];
+	int listener = bench_listen(host, port);
+	uint32_t expected = 1;
+
+	for (uint32_t i = 0; i < expected; i++) {
+		struct server *server = &servers[i];
+
+		server->fd = bench_accept(listener);
+		if (bench_recv_all(server->fd, &server->hello, sizeof(server->hello)) !=
+		    sizeof(server->hello))
+			bench_die("the client went away");
+		expected = server->hello.connections;
+		if (expected == 0 || expected > MAX_CONNECTIONS)
+			bench_die("%u connections", expected);
+		/* One stream needs no thread: it's then the plainest program possible. */
+		if (expected == 1)
+			serve_one(server->fd, &server->hello);
+		else if (pthread_create(&server->thread, NULL, serve_thread, server))
+			bench_die("thread");
+	}
+	for (uint32_t i = 0; expected > 1 && i < expected; i++)
+		pthread_join(servers[i].thread, NULL);
+	close(listener);
+	return 0;
+}
+
+static void print_sum(const struct client *clients, uint32_t count)
+{
+	struct result sum = clients[0].result;
+
+	for (uint32_t i = 1; i < count; i++) {
+		const struct result *one = &clients[i].result;
+
+		sum.bytes += one->bytes;
+		if (one->started_ns < sum.started_ns)
+			sum.started_ns = one->started_ns;
+		if (one->ended_ns > sum.ended_ns)
+			sum.ended_ns = one->ended_ns;
+	}
+	if (sum.ended_ns <= sum.started_ns || sum.bytes == 0)
+		bench_die("nothing was measured: the warm-up is longer than the run");
+	printf("{\"mb_s\": %.2f, \"bytes\": %llu, \"seconds\": %.3f, \"connections\": %u}\n",
+	       (double)sum.bytes * 1e3 / (double)(sum.ended_ns - sum.started_ns),
+	       (unsigned long long)sum.bytes,
+	       (double)(sum.ended_ns - sum.started_ns) / 1e9, count);
+	fflush(stdout);
+}
+
+static void hold_open(const struct client *client)
+{
+	char rest;
+
+	print_sum(client, 1);
+	while (read(STDIN_FILENO, &rest, 1) > 0)
+		;
+}
+
+static void *client_thread(void *arg)
+{
+	struct client *client = arg;
+	size_t size = client->hello.size;
+	char *buffer = bench_alloc(size);
+	int fd = bench_connect(client->host, client->port);
+	uint64_t deadline = bench_now_ns() + client->seconds * 1000000000u;
+	uint64_t left = client->hello.total;
+
+	bench_send_all(fd, &client->hello, sizeof(client->hello));
+	while (left > 0) {
+		size_t step = left < size ? left : size;
+
+		bench_send_all(fd, buffer, step);
+		left -= step;
+	}
+	if (client->hello.total == 0) {
+		while (bench_now_ns() < deadline)
+			bench_send_all(fd, buffer, size);
+		shutdown(fd, SHUT_WR);
+	}
+	if (bench_recv_all(fd, &client->result, sizeof(client->result)) != sizeof(client->result))
+		bench_die("the receiver didn't acknowledge");
+	if (client->hold)
+		hold_open(client);
+	close(fd);
+	free(buffer);
+	return NULL;
+}
+
+static int run_clients(const struct client *pattern)
+{
+	static struct client clients[MAX_CONNECTIONS];
+	uint32_t count = pattern->hello.connections;
+
+	for (uint32_t i = 0; i < count; i++)
+		clients[i] = *pattern;
+	if (count == 1)
+		client_thread(&clients[0]);
+	for (uint32_t i = 0; count > 1 && i < count; i++)
+		if (pthread_create(&clients[i].thread, NULL, client_thread, &clients[i]))
+			bench_die("thread");
+	for (uint32_t i = 0; count > 1 && i < count; i++)
+		pthread_join(clients[i].thread, NULL);
+	if (!pattern->hold)
+		print_sum(clients, count);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct client pattern = { .seconds = bench_number(argc, argv, "seconds", 0) };
+	struct hello *hello = &pattern.hello;
+
+	if (argc >= 3 && strcmp(argv[1], "server") == 0)
+		return serve(bench_option(argc, argv, "bind", "0.0.0.0"), argv[2]);
+	if (argc < 5 || strcmp(argv[1], "client") != 0) {
+		fprintf(stderr, "usage: stream server PORT [--bind ADDRESS]\n"
+				"       stream client HOST PORT SIZE (--bytes N | --seconds N) "
+				"[--connections N] [--warm BYTES] [--hold 1]\n");
+		return 2;
+	}
+	pattern.host = argv[2];
+	pattern.port = argv[3];
+	hello->size = (uint32_t)strtoul(argv[4], NULL, 10);
+	hello->connections = (uint32_t)bench_number(argc, argv, "connections", 1);
+	hello->total = bench_number(argc, argv, "bytes", 0);
+	hello->warm = bench_number(argc, argv, "warm", hello->total / 8);
+	pattern.hold = hello->connections == 1 && bench_number(argc, argv, "hold", 0);
+	if (hello->size == 0 || hello->connections == 0 || hello->connections > MAX_CONNECTIONS)
+		bench_die("SIZE is at least 1, connections 1 to %d", MAX_CONNECTIONS);
+	if ((hello->total == 0) == (pattern.seconds == 0))
+		bench_die("give either --bytes or --seconds");
+	return run_clients(&pattern);
+}
