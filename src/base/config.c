@@ -28,10 +28,10 @@ static const char *const mode_names[] = {"off", "on", NULL};
 static const char *const policy_names[] = {"off", "auto", "eager", NULL};
 static const char *const log_names[] = {"off", "error", "warn", "info", "debug", NULL};
 
-#define KEY(key_, default_, type_, ...)                                                            \
-	{                                                                                          \
-		.key = #key_, .standard = (default_), .parse = xs_conf_##type_,                    \
-		.offset = offsetof(struct xs_config, key_), ##__VA_ARGS__                          \
+#define KEY(key_, default_, type_, ...)                                         \
+	{                                                                       \
+		.key = #key_, .standard = (default_), .parse = xs_conf_##type_, \
+		.offset = offsetof(struct xs_config, key_), ##__VA_ARGS__       \
 	}
 
 static const struct xs_conf_key keys[] = {

@@ -13,9 +13,8 @@
 #define LIBC_CANCEL 32
 #define LIBC_SETXID 33
 
-static const uint64_t blocked =
-	~(BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP) | BIT(SIGSYS) |
-	  BIT(LIBC_CANCEL) | BIT(LIBC_SETXID));
+static const uint64_t blocked = ~(BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) |
+				  BIT(SIGTRAP) | BIT(SIGSYS) | BIT(LIBC_CANCEL) | BIT(LIBC_SETXID));
 
 static __thread unsigned int depth;
 static __thread uint64_t outer_mask;

@@ -33,8 +33,8 @@ uint64_t xs_crit_mask(void);
 int xs_crit_cancel_state(void);
 
 /*
- * A gap in a section, no lock held: the program's mask and cancel state are in force and handlers run
- * until close. What opened it must be fit for handlers that jump out, or for being cancelled.
+ * A gap in a section, no lock held: the program's mask and cancel state are in force and handlers
+ * run until close. What opened it must be fit for handlers that jump out, or for being cancelled.
  */
 struct xs_crit_gap {
 	unsigned int depth;

@@ -55,7 +55,10 @@ struct XS_CAPABILITY("mutex") xs_lock {
 	enum xs_rank rank;
 };
 
-#define XS_LOCK_INIT(rank_) {PTHREAD_MUTEX_INITIALIZER, (rank_)}
+#define XS_LOCK_INIT(rank_)                        \
+	{                                          \
+		PTHREAD_MUTEX_INITIALIZER, (rank_) \
+	}
 
 /* Also makes a lock usable again in a forked child, whoever held it. */
 void xs_lock_init(struct xs_lock *lock, enum xs_rank rank);

@@ -23,10 +23,10 @@ extern _Atomic int xs_log_level;
 extern const char *const xs_log_level_names[XS_LOG_LEVELS];
 
 /* One relaxed load when the line isn't wanted. No newline in the format. */
-#define XS_LOG(level, ...)                                                                         \
-	do {                                                                                       \
-		if (xs_log_wants(XS_LOG_##level))                                                  \
-			xs_log_line(XS_LOG_##level, __VA_ARGS__);                                  \
+#define XS_LOG(level, ...)                                        \
+	do {                                                      \
+		if (xs_log_wants(XS_LOG_##level))                 \
+			xs_log_line(XS_LOG_##level, __VA_ARGS__); \
 	} while (0)
 
 static inline bool xs_log_wants(enum xs_log_level level)

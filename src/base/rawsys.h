@@ -46,16 +46,16 @@ static inline long xs_raw6(long nr, long a, long b, long c, long d, long e, long
 #define XS_SYS_2(nr, a) xs_raw6(nr, XS_SYS_L(a), 0, 0, 0, 0, 0)
 #define XS_SYS_3(nr, a, b) xs_raw6(nr, XS_SYS_L(a), XS_SYS_L(b), 0, 0, 0, 0)
 #define XS_SYS_4(nr, a, b, c) xs_raw6(nr, XS_SYS_L(a), XS_SYS_L(b), XS_SYS_L(c), 0, 0, 0)
-#define XS_SYS_5(nr, a, b, c, d)                                                                   \
+#define XS_SYS_5(nr, a, b, c, d) \
 	xs_raw6(nr, XS_SYS_L(a), XS_SYS_L(b), XS_SYS_L(c), XS_SYS_L(d), 0, 0)
-#define XS_SYS_6(nr, a, b, c, d, e)                                                                \
+#define XS_SYS_6(nr, a, b, c, d, e) \
 	xs_raw6(nr, XS_SYS_L(a), XS_SYS_L(b), XS_SYS_L(c), XS_SYS_L(d), XS_SYS_L(e), 0)
-#define XS_SYS_7(nr, a, b, c, d, e, f)                                                             \
+#define XS_SYS_7(nr, a, b, c, d, e, f) \
 	xs_raw6(nr, XS_SYS_L(a), XS_SYS_L(b), XS_SYS_L(c), XS_SYS_L(d), XS_SYS_L(e), XS_SYS_L(f))
 #define XS_SYS_PICK(a, b, c, d, e, f, g, name, ...) name
-#define xs_sys(...)                                                                                \
-	XS_SYS_PICK(__VA_ARGS__, XS_SYS_7, XS_SYS_6, XS_SYS_5, XS_SYS_4, XS_SYS_3, XS_SYS_2,       \
-		    XS_SYS_1, 0)                                                                   \
+#define xs_sys(...)                                                                          \
+	XS_SYS_PICK(__VA_ARGS__, XS_SYS_7, XS_SYS_6, XS_SYS_5, XS_SYS_4, XS_SYS_3, XS_SYS_2, \
+		    XS_SYS_1, 0)                                                             \
 	(__VA_ARGS__)
 
 #endif

@@ -134,12 +134,12 @@ static long late(enum sym sym, long a, long b, long c, long d, long e, long f)
 }
 
 /* The branch is decided when compiled: early is a constant. */
-#define XS_SYM(name, early)                                                                        \
-	static long first_##name(long a, long b, long c, long d, long e, long f)                   \
-	{                                                                                          \
-		if ((early) >= 0)                                                                  \
-			return finish(xs_raw6(early, a, b, c, d, e, f));                           \
-		return late(SYM_##name, a, b, c, d, e, f);                                         \
+#define XS_SYM(name, early)                                                      \
+	static long first_##name(long a, long b, long c, long d, long e, long f) \
+	{                                                                        \
+		if ((early) >= 0)                                                \
+			return finish(xs_raw6(early, a, b, c, d, e, f));         \
+		return late(SYM_##name, a, b, c, d, e, f);                       \
 	}
 #include "base/symbols.def"
 #undef XS_SYM
@@ -158,9 +158,9 @@ void xs_real_init(void)
 {
 	any_fn fn;
 
-#define XS_SYM(name, early)                                                                        \
-	fn = find(SYM_##name);                                                                     \
-	if (fn)                                                                                    \
+#define XS_SYM(name, early)    \
+	fn = find(SYM_##name); \
+	if (fn)                \
 		xs_real.name = (__typeof__(&name))fn;
 #include "base/symbols.def"
 #undef XS_SYM
