@@ -13,14 +13,10 @@ VERSION := 0.1.0
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
-# A build with a sanitizer (make SAN=address) lives beside the plain one.
+# Sanitizers have a build directory each: `make asan` calls make with SAN and BUILD.
 SAN ?=
-ifneq ($(SAN),)
-O := $(BUILD)-$(SAN)
-SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -DXS_DEBUG
-else
 O := $(BUILD)
-endif
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -DXS_DEBUG)
 
 WARN := -Wall -Wextra -Werror -Wmissing-prototypes -Wshadow
 CFLAGS ?= -O2 -g
@@ -41,8 +37,6 @@ HOOK_O := $(call objects,src/hook/*.c)
 TOOL_O := $(call objects,src/tool/*.c)
 PLANE_O := $(call objects,tests/testplane/*.c)
 UNITS := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/*.c))
-ORACLE := $(patsubst %.c,$(O)/%,$(wildcard tests/oracle/*.c))
-BENCH := $(patsubst %.c,$(O)/%,$(wildcard tests/bench/*.c))
 # src/link/carriers.c says which carriers there are; a test build brings its own.
 TEST_CORE_O := $(filter-out $(if $(wildcard tests/testplane/carriers.c),$(O)/src/link/carriers.o), \
 	$(CORE_O))
@@ -88,16 +82,10 @@ $(O)/tests/unit/%: $(O)/tests/unit/%.o $(PLANE_O) $(O)/core.a
 	$(Q)$(CC) $(filter %.o,$^) $(O)/core.a $(ALL_LDFLAGS) $(LIBS) -o $@
 
 # Oracle programs and benchmarks are ordinary programs: they know nothing of the library.
-$(O)/tests/oracle/%: tests/oracle/%.c
-	$(call say,CC,$<)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -std=gnu11 -D_GNU_SOURCE= $(WARN) -pthread -MMD -MP $< -o $@
-
-$(O)/tests/bench/%: tests/bench/%.c
-	$(call say,CC,$<)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -std=gnu11 -D_GNU_SOURCE= $(WARN) -pthread -MMD -MP $< -o $@ \
-		$(if $(findstring verbs,$*),-libverbs -lrdmacm)
+# Each folder of tests with programs brings its rules; the targets are named here.
+-include $(wildcard tests/*/rules.mk)
+PROGRAMS := $(if $(wildcard tests/oracle/rules.mk),oracle) \
+	$(if $(wildcard tests/bench/rules.mk),bench-programs)
 
 .PRECIOUS: $(O)/%.o
 -include $(shell [ ! -d $(O) ] || find $(O) -name '*.d')
@@ -107,7 +95,7 @@ export BUILD
 RUN := scripts/run-checks
 
 .PHONY: programs check check-full check-unit check-oracle check-model check-rdma check-apps check-host
-programs: all $(UNITS) $(ORACLE) $(BENCH) ## everything that the tests run
+programs: all $(UNITS) $(PROGRAMS) ## everything that the tests run
 
 check: programs ## all tests at small counts, guest included
 	@$(RUN) unit lint model host oracle apps rdma
@@ -140,25 +128,27 @@ lint: ## style, layers, symbols, sizes, static analysis
 demo: all ## redis on plain TCP against redis over RC, in the guest
 	@scripts/demo-run
 
-bench-%: programs ## one benchmark's JSON lines into build/bench/NAME.jsonl
-	@tests/bench/$*.sh
-
-bench: bench-host bench-rdma ## all benchmarks
+bench-%: programs ## one benchmark's JSON lines into BUILD/bench/NAME.jsonl
+	@BUILD=$(BUILD) scripts/bench-$* $(BENCH_ARGS)
 
 soak: programs ## the long runs
 	@XS_FULL=1 XS_SOAK=1 $(RUN) host oracle
 
 asan: ## unit and host tests under AddressSanitizer
-	@$(MAKE) SAN=address programs && XS_SAN=address BUILD=$(BUILD)-address $(RUN) unit host
+	@$(MAKE) SAN=address BUILD=$(BUILD)-address programs
+	@XS_SAN=address BUILD=$(BUILD)-address $(RUN) unit host
 
 ubsan: ## unit and host tests under UndefinedBehaviorSanitizer
-	@$(MAKE) SAN=undefined programs && XS_SAN=undefined BUILD=$(BUILD)-undefined $(RUN) unit host
+	@$(MAKE) SAN=undefined BUILD=$(BUILD)-undefined programs
+	@XS_SAN=undefined BUILD=$(BUILD)-undefined $(RUN) unit host
 
 tsan: ## unit tests and threaded host tests under ThreadSanitizer
-	@$(MAKE) SAN=thread programs && XS_SAN=thread BUILD=$(BUILD)-thread $(RUN) unit host
+	@$(MAKE) SAN=thread BUILD=$(BUILD)-thread programs
+	@XS_SAN=thread BUILD=$(BUILD)-thread $(RUN) unit host
 
 fuzz: ## hostile input, for XS_FUZZ_SECONDS each
-	@$(MAKE) SAN=address programs && BUILD=$(BUILD)-address $(RUN) fuzz
+	@$(MAKE) SAN=address BUILD=$(BUILD)-address programs
+	@XS_SAN=address BUILD=$(BUILD)-address $(RUN) fuzz
 
 cover: ## unit and host tests with line coverage
 	@$(MAKE) BUILD=$(BUILD)-cover EXTRA_CFLAGS=--coverage LDFLAGS=--coverage programs
