@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+# Helpers of the bats files: one body for all planes, things that are started are stopped.
+# shellcheck shell=bash
+
+# shellcheck disable=SC2034 # the bats files use it
+TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(dirname "$TESTS")
+export BUILD=${BUILD:-$ROOT/build}
+[[ $BUILD == /* ]] || BUILD=$ROOT/$BUILD
+XSHIM=$BUILD/xshim
+LIB=$BUILD/libxshim.so
+TEST_LIB=$BUILD/test/libxshim.so
+
+# The plane of a bats file: by its own name, or what the caller wants.
+plane() {
+	case ${BATS_TEST_FILENAME##*/} in
+	1*) echo kernel ;;
+	20*) echo test ;;
+	30*) echo rc ;;
+	*) echo "${XSHIM_TEST_PLANE:-kernel}" ;;
+	esac
+}
+
+library_of() {
+	[ "$1" = test ] && echo "$TEST_LIB" || echo "$LIB"
+}
+
+has_rdma() {
+	compgen -G '/sys/class/infiniband/*' >/dev/null
+}
+
+# Skips where the plane can't exist on this machine; a missing library is a failure.
+need_plane() {
+	local p
+	p=$(plane)
+	if [ "$p" = rc ] && ! has_rdma; then
+		skip "no RDMA device on this machine"
+	fi
+	[ -e "$(library_of "$p")" ] || { echo "no library $(library_of "$p")" && return 1; }
+}
+
+need() {
+	local program
+	for program in "$@"; do
+		PATH=$PATH:/usr/sbin command -v "$program" >/dev/null ||
+			skip "$program isn't installed"
+	done
+}
+
+# One behaviour: bare against shimmed on this file's plane.
+same_as_kernel() {
+	need_plane
+	"$TESTS/oracle/run" --plane "$(plane)" "$@"
+}
+
+# --- processes -----------------------------------------------------------------------------------
+
+# Starts a program in the background; stop_all ends exactly what was started here.
+STARTED=()
+start() {
+	local out=$1
+	shift
+	"$@" >"$out" 2>&1 3>&- </dev/null &
+	STARTED+=($!)
+}
+
+stop_all() {
+	local pid
+	for pid in ${STARTED[@]+"${STARTED[@]}"}; do
+		kill "$pid" 2>/dev/null || continue
+		# A server that won't end in time is killed, or the test would hang.
+		timeout 5 tail --pid="$pid" -f /dev/null || kill -9 "$pid"
+		wait "$pid" 2>/dev/null || true
+	done
+	STARTED=()
+}
+
+# Ends one of them and waits until it has written its report.
+stop() {
+	kill "$1" 2>/dev/null
+	timeout 10 tail --pid="$1" -f /dev/null || kill -9 "$1"
+	wait "$1" 2>/dev/null || true
+}
+
+free_port() {
+	python3 -c 'import socket
+s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
+}
+
+# Waits until somebody listens, without connecting.
+await_port() {
+	local hex i
+	hex=$(printf ':%04X ' "$1")
+	for ((i = 0; i < 500; i++)); do
+		! grep -q "$hex[0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6 || return 0
+		read -r -t 0.02 <> <(:) || true
+	done
+	echo "nobody listens on port $1"
+	return 1
+}
+
+# Waits until a file has a line that matches.
+await_line() {
+	local i
+	for ((i = 0; i < 500; i++)); do
+		! grep -q -- "$2" "$1" 2>/dev/null || return 0
+		read -r -t 0.02 <> <(:) || true
+	done
+	echo "no line '$2' in $1:" && cat "$1"
+	return 1
+}
+
+# --- running under the library -------------------------------------------------------------------
+
+# Where both ends of an application meet: rdma_cm has no route over lo.
+app_address() {
+	local dev
+	if [ "$(plane)" = rc ]; then
+		dev=$(cat /sys/class/infiniband/*/ports/1/gid_attrs/ndevs/0 | head -1)
+		ip -4 -o addr show dev "$dev" | awk '{ sub("/.*", "", $4); print $4; exit }'
+	else
+		echo 127.0.0.1
+	fi
+}
+
+# shimmed PROGRAM ARGS: on this file's plane, reporting to $REPORT. With BARE=1: without.
+shimmed() {
+	local p
+	p=$(plane)
+	if [ "${BARE:-0}" = 1 ]; then
+		env "$@"
+		return
+	fi
+	env LD_PRELOAD="$(library_of "$p")${LD_PRELOAD:+:$LD_PRELOAD}" \
+		XSHIM_PLANES="$([ "$p" = kernel ] && echo rc || echo "$p")" \
+		XSHIM_POLICY="$([ "$p" = kernel ] && echo off || echo eager)" \
+		XSHIM_TRUST="${XSHIM_TRUST:-0.0.0.0/0,::/0}" XSHIM_REPORT="$REPORT" \
+		XSHIM_STATS_DIR="${STATS_DIR:-$BATS_TEST_TMPDIR}" \
+		XSHIM_LOG="${XSHIM_LOG:-warn}" XSHIM_LOG_FILE="$BATS_TEST_TMPDIR/log" "$@"
+}
+
+# Bytes of all reported connections on the file's plane.
+plane_bytes() {
+	jq -s --arg plane "$(plane)" '[.[] | .rx.bytes, .tx.bytes | to_entries[] |
+		select(if $plane == "test" then .key != "kernel" else .key == $plane end) |
+		.value] | add // 0' "$REPORT"
+}
+
+# The proof that a run was where it says: at least so many bytes, in the report.
+proved() {
+	local got
+	[ "$(plane)" != kernel ] || return 0
+	got=$(plane_bytes)
+	if [ "$got" -lt "$1" ]; then
+		echo "only $got bytes travelled on plane $(plane), expected $1"
+		jq -c '[.program, .local, .peer, .rx, .tx]' "$REPORT" | head -5
+		[ ! -s "$BATS_TEST_TMPDIR/log" ] || tail -5 "$BATS_TEST_TMPDIR/log"
+		return 1
+	fi
+}
+
+begin_report() {
+	REPORT=$BATS_TEST_TMPDIR/report
+	: >"$REPORT"
+}

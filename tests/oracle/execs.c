@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * exec() with an inherited connection: in the owner itself, or in a forked child (arg 1: self,
+ * child, foreign). The new program echoes; "foreign" is one that knows nothing of us (cat).
+ */
+#include "oracle.h"
+
+static char buf[64];
+
+static void echo(int fd)
+{
+	for (;;) {
+		ssize_t n = CALL(recv(fd, buf, 4, MSG_WAITALL));
+
+		if (n <= 0)
+			break;
+		put_all(fd, buf, (size_t)n);
+	}
+	say("echo ends");
+}
+
+static void become_echo(int fd, int foreign)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", fd);
+	if (foreign) {
+		dup2(fd, 0);
+		dup2(fd, 1);
+		close(fd);
+		execl("/bin/cat", "cat", NULL);
+	}
+	execl("/proc/self/exe", "execs", "--echo", number, NULL);
+	oracle_die("exec", errno);
+}
+
+static void server(void)
+{
+	const char *how = oracle_arg(1, "self");
+	int fd = oracle_accept(), status = -1;
+
+	CALL(execl("/no/such/program", "no", NULL));
+	CALL(get_all(fd, buf, 4));
+	put_all(fd, buf, 4);
+	if (!strcmp(how, "self"))
+		become_echo(fd, 0);
+	pid_t child = fork();
+
+	if (!child)
+		become_echo(fd, !strcmp(how, "foreign"));
+	CALL(close(fd));
+	waitpid(child, &status, 0);
+	say("child %d", status);
+}
+
+static void client(void)
+{
+	int fd = oracle_connect();
+
+	for (int i = 0; i < 5; i++) {
+		CALL(send(fd, "word", 4, 0));
+		CALL(get_all(fd, buf, 4));
+		say("%.4s", buf);
+	}
+	CALL(shutdown(fd, SHUT_WR));
+	CALL(recv(fd, buf, 1, 0));
+}
+
+int main(int argc, char **argv)
+{
+	oracle_args(argc, argv);
+	if (!strcmp(oracle_arg(1, ""), "--echo")) {
+		oracle_adopt(0);
+		echo(atoi(oracle_arg(2, "0")));
+		return 0;
+	}
+	return oracle_run(PROOF_DEFAULT, server, client);
+}
