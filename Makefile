@@ -73,13 +73,19 @@ $(TOOL): $(TOOL_O) $(BASE_O)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(TOOL_O) $(BASE_O) $(ALL_LDFLAGS) $(LIBS) -o $@
 
-# Unit tests: the product's objects without its doors. The archive takes in what a test uses.
+# Unit tests: the product's objects without its doors. Archives give each test what it uses; the
+# test plane's comes first, as its carriers replace the product's.
 $(O)/core.a: $(CORE_O)
 	@rm -f $@ && $(AR) rcs $@ $^
 
-$(O)/tests/unit/%: $(O)/tests/unit/%.o $(PLANE_O) $(O)/core.a
+$(O)/plane.a: $(PLANE_O)
+	@rm -f $@ && $(AR) rcs $@ $^
+
+UNIT_LIBS := $(O)/plane.a $(O)/core.a
+
+$(O)/tests/unit/%: $(O)/tests/unit/%.o $(UNIT_LIBS)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter %.o,$^) $(O)/core.a $(ALL_LDFLAGS) $(LIBS) -o $@
+	$(Q)$(CC) $< -Wl,--start-group $(UNIT_LIBS) -Wl,--end-group $(ALL_LDFLAGS) $(LIBS) -o $@
 
 # Oracle programs and benchmarks are ordinary programs: they know nothing of the library.
 # Each folder of tests with programs brings its rules; the targets are named here.
@@ -87,7 +93,7 @@ $(O)/tests/unit/%: $(O)/tests/unit/%.o $(PLANE_O) $(O)/core.a
 PROGRAMS := $(if $(wildcard tests/oracle/rules.mk),oracle) \
 	$(if $(wildcard tests/bench/rules.mk),bench-programs)
 
-.PRECIOUS: $(O)/%.o
+.PRECIOUS: $(O)/%.o $(O)/tests/unit/%.o
 -include $(shell [ ! -d $(O) ] || find $(O) -name '*.d')
 
 # --- tests ---------------------------------------------------------------------------------------

@@ -89,7 +89,8 @@ static long kernel_epoll_pwait2(int epfd, struct epoll_event *events, int max,
 	return finish(xs_sys(__NR_epoll_pwait2, epfd, events, max, timeout, mask, KERNEL_SIGSET));
 }
 
-static long kernel_syscall(long nr, ...)
+/* Who passes fewer than six lets us read what lies behind them, as libc's own does. */
+__attribute__((no_sanitize("address"))) static long kernel_syscall(long nr, ...)
 {
 	va_list ap;
 	long arg[6];
