@@ -56,7 +56,8 @@ static const struct xs_conf_key keys[] = {
 
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
-static struct xs_config conf;
+struct xs_config xs_conf;
+
 static bool loaded;
 static char text[FILE_MAX_BYTES + 1];
 
@@ -76,12 +77,12 @@ static const struct xs_conf_key *find_key(const char *name, bool ignore_case)
 
 static void *field(const struct xs_conf_key *key)
 {
-	return (char *)&conf + key->offset;
+	return (char *)&xs_conf + key->offset;
 }
 
 static void set_defaults(void)
 {
-	memset(&conf, 0, sizeof(conf));
+	memset(&xs_conf, 0, sizeof(xs_conf));
 	for (size_t i = 0; i < KEYS; i++)
 		keys[i].parse(&keys[i], keys[i].standard, field(&keys[i]));
 }
@@ -201,9 +202,9 @@ static void read_all(bool secure)
 	apply_files(secure);
 	for (char **entry = environ; !secure && entry && *entry; entry++)
 		apply_variable(*entry);
-	if (conf.chunk > conf.window_max / 4) {
+	if (xs_conf.chunk > xs_conf.window_max / 4) {
 		XS_LOG(INFO, "chunk is reduced to a quarter of window_max");
-		conf.chunk = conf.window_max / 4;
+		xs_conf.chunk = xs_conf.window_max / 4;
 	}
 }
 
@@ -214,8 +215,8 @@ void xs_config_load(void)
 
 	xs_log_init(XS_LOG_OFF, "");
 	read_all(secure);
-	xs_log_init(conf.log, conf.log_file);
-	if (conf.log != XS_LOG_OFF)
+	xs_log_init(xs_conf.log, xs_conf.log_file);
+	if (xs_conf.log != XS_LOG_OFF)
 		read_all(secure);
 	loaded = true;
 	errno = saved;
@@ -227,7 +228,7 @@ const struct xs_config *xs_config(void)
 		set_defaults();
 		loaded = true;
 	}
-	return &conf;
+	return &xs_conf;
 }
 
 bool xs_config_plane(enum xs_conf_plane plane)

@@ -54,7 +54,10 @@ struct xs_config {
 	char stats_dir[XS_CONF_PATH];
 };
 
-/* Defaults until xs_config_load() has run. */
+/* Read-only outside config.c; all zero until xs_config() or xs_config_load() is called. */
+extern struct xs_config xs_conf;
+
+/* xs_conf, with the defaults if xs_config_load() hasn't run. */
 const struct xs_config *xs_config(void);
 
 /* Reads file and environment and starts the log. Allocates nothing. */
