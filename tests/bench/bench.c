@@ -124,7 +124,7 @@ enum bench_wait bench_wait_from(const char *name)
 
 static struct addrinfo *resolve(const char *host, const char *port, int flags)
 {
-	struct addrinfo hints = { .ai_flags = flags, .ai_socktype = SOCK_STREAM };
+	struct addrinfo hints = {.ai_flags = flags, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found;
 	int error = getaddrinfo(host, port, &hints, &found);
 

@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 enum bench_wait {
-	BENCH_BLOCK,	/* sleep in the receiving call */
-	BENCH_EPOLL,	/* sleep in epoll_wait, then receive without blocking */
-	BENCH_YIELD,	/* never sleep: receive without blocking, sched_yield between */
+	BENCH_BLOCK, /* sleep in the receiving call */
+	BENCH_EPOLL, /* sleep in epoll_wait, then receive without blocking */
+	BENCH_YIELD, /* never sleep: receive without blocking, sched_yield between */
 };
 
 struct bench_samples {

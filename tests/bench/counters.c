@@ -43,8 +43,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	state = map_state(argv[1], argv[2]);
-	if (!state || state->magic != XSHIM_STATE_MAGIC ||
-	    state->version != XSHIM_STATE_VERSION) {
+	if (!state || state->magic != XSHIM_STATE_MAGIC || state->version != XSHIM_STATE_VERSION) {
 		fprintf(stderr, "counters: no state file of process %s\n", argv[2]);
 		return 1;
 	}

@@ -31,7 +31,7 @@ struct hello {
 
 struct side {
 	int fd;
-	int set;	/* epoll descriptor, -1 when unused */
+	int set; /* epoll descriptor, -1 when unused */
 	enum bench_wait wait;
 	char *buffer;
 	size_t size;
@@ -39,7 +39,7 @@ struct side {
 
 static void side_init(struct side *side, int fd, const struct hello *hello)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event event = {.events = EPOLLIN};
 
 	side->fd = fd;
 	side->set = -1;
@@ -92,12 +92,11 @@ static bool receive(struct side *side)
 
 static void transmit(struct side *side)
 {
-	struct pollfd writable = { .fd = side->fd, .events = POLLOUT };
+	struct pollfd writable = {.fd = side->fd, .events = POLLOUT};
 	size_t done = 0;
 
 	while (done < side->size) {
-		ssize_t sent =
-			send(side->fd, side->buffer + done, side->size - done, MSG_NOSIGNAL);
+		ssize_t sent = send(side->fd, side->buffer + done, side->size - done, MSG_NOSIGNAL);
 
 		if (sent > 0)
 			done += (size_t)sent;

@@ -22,10 +22,10 @@ enum raw_mode { RAW_PINGPONG, RAW_STREAM, RAW_REQUESTS };
 /* Travels as rdma_cm's private data (56 bytes at most): the server learns everything from it. */
 struct raw_params {
 	uint32_t mode, wait;
-	uint32_t size, reply;		/* bytes of a message and of its answer */
-	uint32_t depth;			/* send slots of a stream, requests in flight */
+	uint32_t size, reply; /* bytes of a message and of its answer */
+	uint32_t depth;	      /* send slots of a stream, requests in flight */
 	uint32_t pad;
-	uint64_t rounds, warm;		/* messages in all, and those not counted */
+	uint64_t rounds, warm; /* messages in all, and those not counted */
 };
 
 struct raw_end {
@@ -36,7 +36,7 @@ struct raw_end {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *send_cq, *recv_cq;
 	bool send_armed, recv_armed;
-	bool wants_sends;		/* a wait also ends on send completions */
+	bool wants_sends; /* a wait also ends on send completions */
 	struct ibv_mr *mr;
 	char *memory;
 	uint32_t send_size, send_slots;

@@ -11,15 +11,15 @@
 
 enum {
 	RESOLVE_MS = 2000,
-	ACK_TIMEOUT = 14,	/* 4.096 us << 14 = 67 ms */
-	RETRIES = 6,		/* 7 would mean for ever on soft-RoCE */
-	RNR_TIMER = 1,		/* 10 us; rdma_cm's default means 655 ms */
+	ACK_TIMEOUT = 14, /* 4.096 us << 14 = 67 ms */
+	RETRIES = 6,	  /* 7 would mean for ever on soft-RoCE */
+	RNR_TIMER = 1,	  /* 10 us; rdma_cm's default means 655 ms */
 	SIGNAL_EVERY = 16,
 	SEND_SLACK = 64,
 };
 
-static void expect_event(struct raw_end *end, enum rdma_cm_event_type type,
-			 struct rdma_cm_id **id, struct raw_params *params)
+static void expect_event(struct raw_end *end, enum rdma_cm_event_type type, struct rdma_cm_id **id,
+			 struct raw_params *params)
 {
 	struct rdma_cm_event *event;
 
@@ -27,8 +27,8 @@ static void expect_event(struct raw_end *end, enum rdma_cm_event_type type,
 	if (rdma_get_cm_event(end->events, &event))
 		bench_die("rdma_cm event");
 	if (event->event != type)
-		bench_die("rdma_cm says %s (status %d), expected %s",
-			  rdma_event_str(event->event), event->status, rdma_event_str(type));
+		bench_die("rdma_cm says %s (status %d), expected %s", rdma_event_str(event->event),
+			  event->status, rdma_event_str(type));
 	if (id)
 		*id = event->id;
 	if (params) {
@@ -41,7 +41,7 @@ static void expect_event(struct raw_end *end, enum rdma_cm_event_type type,
 
 static struct sockaddr_storage resolve(const char *host, const char *port, socklen_t *length)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST };
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
 	struct addrinfo *found;
 	struct sockaddr_storage address;
 	int error = getaddrinfo(host, port, &hints, &found);
@@ -73,13 +73,14 @@ static void make_queue_pair(struct raw_end *end)
 	uint32_t sends = end->send_slots + SEND_SLACK;
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_RC,
-		.cap = {
-			.max_send_wr = sends,
-			.max_recv_wr = end->recv_slots,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-			.max_inline_data = end->send_size <= 256 ? 256 : 0,
-		},
+		.cap =
+			{
+				.max_send_wr = sends,
+				.max_recv_wr = end->recv_slots,
+				.max_send_sge = 1,
+				.max_recv_sge = 1,
+				.max_inline_data = end->send_size <= 256 ? 256 : 0,
+			},
 	};
 	uint8_t timeout = ACK_TIMEOUT;
 
@@ -105,7 +106,7 @@ static void make_queue_pair(struct raw_end *end)
 
 static void set_rnr_timer(struct raw_end *end)
 {
-	struct ibv_qp_attr attr = { .min_rnr_timer = RNR_TIMER };
+	struct ibv_qp_attr attr = {.min_rnr_timer = RNR_TIMER};
 
 	if (ibv_modify_qp(end->id->qp, &attr, IBV_QP_MIN_RNR_TIMER))
 		bench_die("min_rnr_timer");
@@ -206,7 +207,7 @@ void raw_post_recv(struct raw_end *end, uint64_t index, uint32_t count)
 			.length = end->recv_size,
 			.lkey = end->mr->lkey,
 		};
-		struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
+		struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
 		struct ibv_recv_wr *bad;
 
 		errno = ibv_post_recv(end->id->qp, &wr, &bad);

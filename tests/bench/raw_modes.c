@@ -20,7 +20,7 @@
 /* From the stream's receiver to its sender. */
 struct credit {
 	uint64_t consumed;
-	uint64_t elapsed_ns;	/* 0 but in the last */
+	uint64_t elapsed_ns; /* 0 but in the last */
 	uint64_t bytes;
 };
 
@@ -106,7 +106,7 @@ static void stream_server(struct raw_end *end)
 	const struct raw_params *p = &end->params;
 	uint32_t step = stream_window(end) / 4 ? stream_window(end) / 4 : 1;
 	char *buffer = bench_alloc(p->size);
-	struct credit credit = { 0 };
+	struct credit credit = {0};
 	uint64_t started = p->warm ? 0 : bench_now_ns();
 	uint64_t credits = 0;
 
@@ -142,7 +142,7 @@ static void stream_client(struct raw_end *end)
 {
 	const struct raw_params *p = &end->params;
 	char *buffer = bench_alloc(p->size);
-	struct credit latest = { 0 };
+	struct credit latest = {0};
 	uint64_t taken = 0;
 
 	end->wants_sends = true;
@@ -209,9 +209,9 @@ static void requests_client(struct raw_end *end)
 void raw_run(struct raw_end *end)
 {
 	static void (*const load[][2])(struct raw_end *) = {
-		[RAW_PINGPONG] = { pingpong_client, pingpong_server },
-		[RAW_STREAM] = { stream_client, stream_server },
-		[RAW_REQUESTS] = { requests_client, requests_server },
+		[RAW_PINGPONG] = {pingpong_client, pingpong_server},
+		[RAW_STREAM] = {stream_client, stream_server},
+		[RAW_REQUESTS] = {requests_client, requests_server},
 	};
 
 	errno = 0;

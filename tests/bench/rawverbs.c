@@ -34,7 +34,7 @@ static enum raw_mode mode_from(const char *name)
 
 static struct raw_params params_from(int argc, char **argv)
 {
-	struct raw_params params = { .mode = mode_from(argv[4]) };
+	struct raw_params params = {.mode = mode_from(argv[4])};
 	uint64_t count = bench_number(argc, argv, "count", 1000);
 
 	params.size = (uint32_t)bench_number(argc, argv, "size", 64);
@@ -50,7 +50,7 @@ static struct raw_params params_from(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct raw_end end = { 0 };
+	struct raw_end end = {0};
 
 	if (argc >= 4 && strcmp(argv[1], "server") == 0) {
 		raw_serve(&end, argv[2], argv[3]);

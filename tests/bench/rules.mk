@@ -7,7 +7,7 @@ BENCH_FLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror
 BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,pingpong stream rawverbs startup counters)
 BENCH_COMMON := tests/bench/bench.c tests/bench/bench.h tests/bench/rules.mk
 
-.PHONY: bench-programs bench bench-rdma bench-plain
+.PHONY: bench-programs
 
 bench-programs: $(BENCH_PROGRAMS)
 
@@ -32,11 +32,3 @@ $(BUILD)/bench/startup: tests/bench/startup.c tests/bench/rules.mk
 $(BUILD)/bench/counters: tests/bench/counters.c include/xshim.h tests/bench/rules.mk
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_FLAGS) -o $@ $<
-
-bench-rdma: all bench-programs
-	BUILD=$(BUILD) scripts/bench-rdma $(BENCH_ARGS)
-
-bench-plain: all bench-programs
-	BUILD=$(BUILD) scripts/bench-plain $(BENCH_ARGS)
-
-bench: bench-plain bench-rdma

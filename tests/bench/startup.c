@@ -32,7 +32,7 @@ static double now_us(void)
 
 static bool run(const char *program, char *const env[], struct cost *cost)
 {
-	char *const argv[] = { (char *)program, NULL };
+	char *const argv[] = {(char *)program, NULL};
 	double before = now_us();
 	struct rusage usage;
 	int status;
@@ -52,8 +52,8 @@ static bool run(const char *program, char *const env[], struct cost *cost)
 int main(int argc, char **argv)
 {
 	char preload[4096];
-	char *const plain_env[] = { "PATH=/usr/bin:/bin", NULL };
-	char *const shim_env[] = { "PATH=/usr/bin:/bin", preload, NULL };
+	char *const plain_env[] = {"PATH=/usr/bin:/bin", NULL};
+	char *const shim_env[] = {"PATH=/usr/bin:/bin", preload, NULL};
 	const char *program = argc > 3 ? argv[3] : "/bin/true";
 	int runs = argc > 2 ? atoi(argv[2]) : 0;
 	struct cost plain, shim;

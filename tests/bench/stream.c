@@ -27,12 +27,12 @@ enum { MAX_CONNECTIONS = 256 };
 struct hello {
 	uint32_t size;
 	uint32_t connections;
-	uint64_t total;		/* 0: until end of stream */
+	uint64_t total; /* 0: until end of stream */
 	uint64_t warm;
 };
 
 struct result {
-	uint64_t bytes;		/* after the warm-up */
+	uint64_t bytes; /* after the warm-up */
 	uint64_t started_ns, ended_ns;
 };
 
@@ -145,8 +145,7 @@ static void print_sum(const struct client *clients, uint32_t count)
 		bench_die("nothing was measured: the warm-up is longer than the run");
 	printf("{\"mb_s\": %.2f, \"bytes\": %llu, \"seconds\": %.3f, \"connections\": %u}\n",
 	       (double)sum.bytes * 1e3 / (double)(sum.ended_ns - sum.started_ns),
-	       (unsigned long long)sum.bytes,
-	       (double)(sum.ended_ns - sum.started_ns) / 1e9, count);
+	       (unsigned long long)sum.bytes, (double)(sum.ended_ns - sum.started_ns) / 1e9, count);
 	fflush(stdout);
 }
 
@@ -210,7 +209,7 @@ static int run_clients(const struct client *pattern)
 
 int main(int argc, char **argv)
 {
-	struct client pattern = { .seconds = bench_number(argc, argv, "seconds", 0) };
+	struct client pattern = {.seconds = bench_number(argc, argv, "seconds", 0)};
 	struct hello *hello = &pattern.hello;
 
 	if (argc >= 3 && strcmp(argv[1], "server") == 0)
