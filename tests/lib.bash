@@ -60,26 +60,28 @@ STARTED=()
 start() {
 	local out=$1
 	shift
-	"$@" >"$out" 2>&1 3>&- </dev/null &
+	[ "$1" = shimmed ] || set -- exec "$@"
+	# The number must be the program's own, not that of a shell around it.
+	EXEC="exec" "$@" >"$out" 2>&1 3>&- </dev/null &
 	STARTED+=($!)
 }
 
 stop_all() {
-	local pid
+	local pid left=0
 	for pid in ${STARTED[@]+"${STARTED[@]}"}; do
 		kill "$pid" 2>/dev/null || continue
 		# A server that won't end in time is killed, or the test would hang.
-		timeout 5 tail --pid="$pid" -f /dev/null || kill -9 "$pid"
+		timeout 10 tail --pid="$pid" -f /dev/null || { kill -9 "$pid" && left=1; }
 		wait "$pid" 2>/dev/null || true
 	done
 	STARTED=()
+	[ $left -eq 0 ] || { echo "a program didn't end within 10 s of SIGTERM" && return 1; }
 }
 
-# Ends one of them and waits until it has written its report.
-stop() {
-	kill "$1" 2>/dev/null
-	timeout 10 tail --pid="$1" -f /dev/null || kill -9 "$1"
-	wait "$1" 2>/dev/null || true
+# Waits until one of them has ended by itself.
+await_end() {
+	timeout 20 tail --pid="$1" -f /dev/null || { echo "process $1 doesn't end" && return 1; }
+	wait "$1"
 }
 
 free_port() {
@@ -92,7 +94,7 @@ await_port() {
 	local hex i
 	hex=$(printf ':%04X ' "$1")
 	for ((i = 0; i < 500; i++)); do
-		! grep -q "$hex[0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6 || return 0
+		! grep -q "${hex}[0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6 || return 0
 		read -r -t 0.02 <> <(:) || true
 	done
 	echo "nobody listens on port $1"
@@ -128,10 +130,10 @@ shimmed() {
 	local p
 	p=$(plane)
 	if [ "${BARE:-0}" = 1 ]; then
-		env "$@"
+		${EXEC:-} env "$@"
 		return
 	fi
-	env LD_PRELOAD="$(library_of "$p")${LD_PRELOAD:+:$LD_PRELOAD}" \
+	${EXEC:-} env LD_PRELOAD="$(library_of "$p")${LD_PRELOAD:+:$LD_PRELOAD}" \
 		XSHIM_PLANES="$([ "$p" = kernel ] && echo rc || echo "$p")" \
 		XSHIM_POLICY="$([ "$p" = kernel ] && echo off || echo eager)" \
 		XSHIM_TRUST="${XSHIM_TRUST:-0.0.0.0/0,::/0}" XSHIM_REPORT="$REPORT" \

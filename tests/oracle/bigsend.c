@@ -30,8 +30,8 @@ static void server(void)
 static void client(void)
 {
 	int fd = oracle_connect();
-	struct iovec v[2] = { { buf, BYTES / 2 }, { buf + BYTES / 2, BYTES / 2 } };
-	struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
+	struct iovec v[2] = {{buf, BYTES / 2}, {buf + BYTES / 2, BYTES / 2}};
+	struct msghdr m = {.msg_iov = v, .msg_iovlen = 2};
 
 	fill(buf, BYTES, 1);
 	CALL(send(fd, buf, BYTES, 0));

@@ -7,7 +7,7 @@ static char buf[16];
 static void unconnected(void)
 {
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0)), err = -1;
-	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+	struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP};
 	struct sockaddr_in a;
 	socklen_t n = sizeof(a);
 
@@ -34,15 +34,15 @@ static int closed_port(void)
 static void again(int fd)
 {
 	int listener = oracle_listener(AF_INET);
-	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct sockaddr_in a = {.sin_family = AF_INET};
 
 	a.sin_addr.s_addr = oracle_address();
 	a.sin_port = htons((uint16_t)oracle_port(listener));
 	for (int i = 0; i < 2; i++) {
 		int result = connect(fd, (struct sockaddr *)&a, sizeof(a));
 
-		say("again: %s", result == 0 || errno == EINPROGRESS ? "on its way" :
-		    strerrorname_np(errno));
+		say("again: %s",
+		    result == 0 || errno == EINPROGRESS ? "on its way" : strerrorname_np(errno));
 		if (result == 0 || errno == EINPROGRESS)
 			break;
 	}
@@ -60,7 +60,7 @@ static void again(int fd)
 
 static void refused(int nonblocking)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct sockaddr_in a = {.sin_family = AF_INET};
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM | (nonblocking ? SOCK_NONBLOCK : 0), 0));
 	int err = -1;
 	socklen_t n = sizeof(err);
@@ -71,7 +71,7 @@ static void refused(int nonblocking)
 
 	say("refused: %d %s", result, strerrorname_np(errno));
 	await_event(fd, POLLHUP);
-	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+	struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP};
 
 	CALL(poll(&p, 1, 0));
 	say("%s", poll_names(p.revents));
@@ -84,7 +84,7 @@ static void refused(int nonblocking)
 
 static void odd_addresses(void)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct sockaddr_in a = {.sin_family = AF_INET};
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
 
 	CALL(connect(fd, NULL, 0));

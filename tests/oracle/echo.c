@@ -2,7 +2,7 @@
 /* Blocking echo of messages from one byte to 100 000, each compared by checksum. */
 #include "oracle.h"
 
-static const int sizes[] = { 1, 2, 3, 63, 64, 1000, 1460, 4096, 16383, 16384, 65536, 100000 };
+static const int sizes[] = {1, 2, 3, 63, 64, 1000, 1460, 4096, 16383, 16384, 65536, 100000};
 enum { COUNT = sizeof(sizes) / sizeof(*sizes) };
 
 static void server(void)

@@ -37,15 +37,15 @@ static long do_read(int fd)
 static long do_recvmsg(int fd)
 {
 	char c;
-	struct iovec v = { &c, 1 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	struct iovec v = {&c, 1};
+	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
 
 	return recvmsg(fd, &m, 0);
 }
 
 static long do_timed_recv(int fd)
 {
-	struct timeval t = { 20, 0 };
+	struct timeval t = {20, 0};
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
 	return do_recv(fd);
@@ -62,14 +62,14 @@ static long do_accept(int fd)
 
 static long do_poll(int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	return poll(&p, 1, 20000);
 }
 
 static long do_ppoll(int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	return ppoll(&p, 1, NULL, NULL);
 }
@@ -85,7 +85,7 @@ static long do_select(int fd)
 
 static long do_epoll(int fd)
 {
-	struct epoll_event e = { .events = EPOLLIN };
+	struct epoll_event e = {.events = EPOLLIN};
 	int set = epoll_create1(EPOLL_CLOEXEC);
 
 	epoll_ctl(set, EPOLL_CTL_ADD, fd, &e);
@@ -115,10 +115,11 @@ static const struct {
 	long (*call)(int fd);
 	int listener;
 } calls[] = {
-	{ "recv", do_recv, 0 }, { "read", do_read, 0 }, { "recvmsg", do_recvmsg, 0 },
-	{ "timed-recv", do_timed_recv, 0 }, { "accept", do_accept, 1 }, { "poll", do_poll, 0 },
-	{ "ppoll", do_ppoll, 0 }, { "select", do_select, 0 }, { "epoll", do_epoll, 0 },
-	{ "send", do_send, 0 },
+	{"recv", do_recv, 0},	    {"read", do_read, 0},
+	{"recvmsg", do_recvmsg, 0}, {"timed-recv", do_timed_recv, 0},
+	{"accept", do_accept, 1},   {"poll", do_poll, 0},
+	{"ppoll", do_ppoll, 0},	    {"select", do_select, 0},
+	{"epoll", do_epoll, 0},	    {"send", do_send, 0},
 };
 
 static int which(void)
@@ -131,7 +132,7 @@ static int which(void)
 
 static void one_call(int i, int fd, int flags)
 {
-	struct sigaction a = { .sa_handler = on_signal, .sa_flags = flags };
+	struct sigaction a = {.sa_handler = on_signal, .sa_flags = flags};
 
 	sigaction(SIGUSR1, &a, NULL);
 	*hits = 0;
@@ -184,7 +185,7 @@ static void drain(int fd, long bytes)
 
 static void one_signal(int i, int fd, int port, pid_t pid, int restarts)
 {
-	struct pollfd p = { .fd = 200, .events = POLLIN };
+	struct pollfd p = {.fd = 200, .events = POLLIN};
 	int eaten = 0;
 
 	hear('s');

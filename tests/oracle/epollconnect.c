@@ -20,7 +20,7 @@ static void server(void)
 
 static void look(const char *when, int set, int ms)
 {
-	struct epoll_event e = { .events = 0 };
+	struct epoll_event e = {.events = 0};
 	int n = epoll_wait(set, &e, 1, ms);
 
 	say("%s: %d %s", when, n, epoll_names(e.events));
@@ -28,7 +28,7 @@ static void look(const char *when, int set, int ms)
 
 static void change(int set, int op, int fd, uint32_t events)
 {
-	struct epoll_event e = { .events = events };
+	struct epoll_event e = {.events = events};
 
 	CALL(epoll_ctl(set, op, fd, &e));
 }
@@ -36,7 +36,7 @@ static void change(int set, int op, int fd, uint32_t events)
 static void client(void)
 {
 	uint32_t mode = strcmp(oracle_arg(1, "level"), "edge") ? 0 : EPOLLET;
-	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct sockaddr_in a = {.sin_family = AF_INET};
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
 	int set = (int)MUST(epoll_create1(0)), err = -1;
 	socklen_t n = sizeof(err);
@@ -56,7 +56,7 @@ static void client(void)
 	look("asked for input", set, 0);
 	warm_ping(fd);
 	/* Edges of the warm-up are over once a wait says so. */
-	while (epoll_wait(set, &(struct epoll_event){ 0 }, 1, 50) > 0)
+	while (epoll_wait(set, &(struct epoll_event){0}, 1, 50) > 0)
 		;
 	tell('h');
 	look("input", set, 5000);

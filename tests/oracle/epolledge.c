@@ -57,7 +57,7 @@ static void one_round(int set, int fd)
 
 static void client(void)
 {
-	struct epoll_event e = { .events = EPOLLOUT | EPOLLET };
+	struct epoll_event e = {.events = EPOLLOUT | EPOLLET};
 	int fd = oracle_connect(), set = (int)MUST(epoll_create1(0));
 
 	MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e));

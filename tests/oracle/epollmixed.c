@@ -10,7 +10,7 @@ static char buf[64];
 
 static void add(int set, int fd, int tag)
 {
-	struct epoll_event e = { .events = EPOLLIN, .data.u32 = (uint32_t)tag };
+	struct epoll_event e = {.events = EPOLLIN, .data.u32 = (uint32_t)tag};
 
 	MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e));
 }

@@ -25,7 +25,7 @@ static void await_look(const char *when, int fd, int bytes)
 
 static void change(int op, int fd, uint32_t events)
 {
-	struct epoll_event e = { .events = events, .data.u64 = 0x1234567890abcdef };
+	struct epoll_event e = {.events = events, .data.u64 = 0x1234567890abcdef};
 
 	CALL(epoll_ctl(set, op, fd, &e));
 }
@@ -34,8 +34,10 @@ static uint32_t mode(void)
 {
 	const char *name = oracle_arg(1, "level");
 
-	return !strcmp(name, "edge") ? EPOLLET : !strcmp(name, "oneshot") ? EPOLLONESHOT :
-	       !strcmp(name, "edgeshot") ? EPOLLET | EPOLLONESHOT : 0;
+	return !strcmp(name, "edge")	   ? EPOLLET
+	       : !strcmp(name, "oneshot")  ? EPOLLONESHOT
+	       : !strcmp(name, "edgeshot") ? EPOLLET | EPOLLONESHOT
+					   : 0;
 }
 
 static void reading(int fd, uint32_t m)

@@ -16,7 +16,7 @@ static void look(const char *when, const char *name, int set)
 
 static void add(int set, int fd, uint32_t events)
 {
-	struct epoll_event e = { .events = events, .data.fd = fd };
+	struct epoll_event e = {.events = events, .data.fd = fd};
 
 	CALL(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e));
 }
@@ -26,7 +26,7 @@ static int a, b, edge, outer, outermost;
 
 static void look_all(const char *when)
 {
-	struct pollfd p = { .fd = outermost, .events = POLLIN };
+	struct pollfd p = {.fd = outermost, .events = POLLIN};
 
 	int n = poll(&p, 1, 0);
 

@@ -15,7 +15,7 @@ static char buf[64];
 static void *sleeper(void *arg)
 {
 	int i = (int)(intptr_t)arg;
-	struct epoll_event e = { .events = 0 };
+	struct epoll_event e = {.events = 0};
 
 	oracle_slot(2 + i);
 	__atomic_store_n(&tid[i], (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
@@ -34,7 +34,7 @@ static void await_sleeper(int i)
 
 static void add(int fd, uint32_t events)
 {
-	struct epoll_event e = { .events = events, .data.fd = fd };
+	struct epoll_event e = {.events = events, .data.fd = fd};
 
 	CALL(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e));
 }
@@ -61,7 +61,7 @@ static void two_sleepers(void)
 /* Changes by another thread take effect on a sleeper at once. */
 static void added_meanwhile(int modify)
 {
-	struct epoll_event e = { .events = EPOLLIN };
+	struct epoll_event e = {.events = EPOLLIN};
 	pthread_t t;
 
 	if (modify)
@@ -79,7 +79,7 @@ static void added_meanwhile(int modify)
 
 static void *reader(void *arg)
 {
-	struct pollfd p = { .fd = sockets[0], .events = POLLIN };
+	struct pollfd p = {.fd = sockets[0], .events = POLLIN};
 	char c;
 
 	(void)arg;
@@ -96,7 +96,7 @@ static void *reader(void *arg)
 static void reader_and_writer(void)
 {
 	static char big[1000];
-	struct pollfd p = { .fd = sockets[0], .events = POLLOUT };
+	struct pollfd p = {.fd = sockets[0], .events = POLLOUT};
 	pthread_t t;
 
 	pthread_create(&t, NULL, reader, NULL);

@@ -68,6 +68,6 @@ int main(int argc, char **argv)
 {
 	oracle_args(argc, argv);
 	/* An RDMA device's loopback needn't exist for IPv6. */
-	return oracle_run(strcmp(oracle_arg(1, "six"), "six") ? PROOF_DEFAULT : PROOF_NONE,
-			  server, client);
+	return oracle_run(strcmp(oracle_arg(1, "six"), "six") ? PROOF_DEFAULT : PROOF_NONE, server,
+			  client);
 }

@@ -12,7 +12,7 @@ static size_t size_of_unknown(void)
 
 static void server(void)
 {
-	struct timespec none = { 0, 0 };
+	struct timespec none = {0, 0};
 	char buf[64];
 	struct pollfd p[2];
 	size_t n = size_of_unknown();

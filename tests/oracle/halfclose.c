@@ -16,7 +16,6 @@ static void server(void)
 	put_all(fd, buf, sizeof(buf));
 	CALL(send(fd, "still", 5, 0));
 	CALL(shutdown(fd, SHUT_WR));
-	CALL(shutdown(fd, SHUT_WR));
 	CALL(send(fd, "no", 2, 0));
 	CALL(recv(fd, buf, 1, 0));
 	tell('z');
@@ -30,6 +29,8 @@ static void client(void)
 	signal(SIGPIPE, SIG_IGN);
 	CALL(send(fd, "first", 5, 0));
 	CALL(shutdown(fd, SHUT_WR));
+	/* Twice is no more than once, while the other direction is open. */
+	CALL(shutdown(fd, SHUT_WR));
 	CALL(send(fd, "no", 2, 0));
 	CALL(send(fd, "no", 2, MSG_NOSIGNAL));
 	CALL(get_all(fd, buf, sizeof(buf)));
@@ -38,7 +39,7 @@ static void client(void)
 	say("%.5s", buf);
 	CALL(recv(fd, buf, 1, 0));
 	hear('z');
-	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+	struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP};
 
 	CALL(poll(&p, 1, -1));
 	say("%s", poll_names(p.revents));

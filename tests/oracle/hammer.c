@@ -23,7 +23,7 @@ static void *taker(void *arg)
 			return NULL;
 		}
 		if (n < 0) {
-			poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 8000);
+			poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 8000);
 			continue;
 		}
 		for (ssize_t i = 0; i < n; i++)

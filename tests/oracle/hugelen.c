@@ -10,7 +10,7 @@ static char *room;
 static void server(void)
 {
 	int fd = oracle_accept();
-	struct iovec v[2] = { { room, huge }, { room, huge } };
+	struct iovec v[2] = {{room, huge}, {room, huge}};
 
 	tell('a');
 	await_readable(fd, 100);
@@ -35,7 +35,7 @@ static void server(void)
 static void client(void)
 {
 	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct iovec v[2] = { { page, 10 }, { page, (size_t)-1 } };
+	struct iovec v[2] = {{page, 10}, {page, (size_t)-1}};
 	int fd = oracle_connect();
 
 	fill(page, 8192, 1);
@@ -53,8 +53,8 @@ static void client(void)
 int main(int argc, char **argv)
 {
 	oracle_args(argc, argv);
-	room = mmap(NULL, huge, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	room = mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
 	if (room == MAP_FAILED)
 		return 4;
 	return oracle_run(PROOF_DEFAULT, server, client);

@@ -17,9 +17,7 @@ static void cut(char *base, size_t each)
 
 static void uneven(int fd)
 {
-	struct iovec v[4] = {
-		{ bytes, 1 }, { bytes + 1, 0 }, { bytes + 1, 7 }, { bytes + 8, 100 }
-	};
+	struct iovec v[4] = {{bytes, 1}, {bytes + 1, 0}, {bytes + 1, 7}, {bytes + 8, 100}};
 
 	await_readable(fd, 50);
 	CALL(readv(fd, v, 4));

@@ -15,8 +15,8 @@ static void on_signal(int sig)
 
 static void sleep_in(const char *how, int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct epoll_event e = { .events = EPOLLIN };
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct epoll_event e = {.events = EPOLLIN};
 	int set;
 
 	if (!strcmp(how, "recv"))
@@ -34,7 +34,7 @@ static void sleep_in(const char *how, int fd)
 static void server(void)
 {
 	const char *how = oracle_arg(1, "recv");
-	struct sigaction a = { .sa_handler = on_signal };
+	struct sigaction a = {.sa_handler = on_signal};
 	volatile int round;
 	int fd = oracle_accept();
 

@@ -11,7 +11,7 @@ static void server(void)
 
 	hear('a');
 	await_event(fd, POLLERR | POLLHUP | POLLRDHUP);
-	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+	struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP};
 
 	CALL(poll(&p, 1, -1));
 	say("%s", poll_names(p.revents));
@@ -32,7 +32,7 @@ static void server(void)
 
 static void client(void)
 {
-	struct linger now = { 1, 0 };
+	struct linger now = {1, 0};
 	int fd = oracle_connect();
 
 	CALL(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)));

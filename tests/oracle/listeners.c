@@ -14,9 +14,9 @@ static pid_t sleeper;
 
 static void reset_before_accept(void)
 {
-	struct pollfd p = { .fd = listener, .events = POLLIN };
+	struct pollfd p = {.fd = listener, .events = POLLIN};
 	int set = (int)MUST(epoll_create1(0)), accepted = 0;
-	struct epoll_event e = { .events = EPOLLIN };
+	struct epoll_event e = {.events = EPOLLIN};
 
 	set_nonblock(listener, 1);
 	MUST(epoll_ctl(set, EPOLL_CTL_ADD, listener, &e));
@@ -48,8 +48,8 @@ static void flags_of_accept4(void)
 
 	tell('n');
 	await_event(listener, POLLIN);
-	int fd = (int)CALL(accept4(listener, (struct sockaddr *)&peer, &n,
-				   SOCK_NONBLOCK | SOCK_CLOEXEC) < 0);
+	int fd = (int)CALL(
+		accept4(listener, (struct sockaddr *)&peer, &n, SOCK_NONBLOCK | SOCK_CLOEXEC) < 0);
 
 	(void)fd;
 	say("name %u", n);
@@ -111,7 +111,7 @@ static void server(void)
 
 static void client(void)
 {
-	struct linger now = { 1, 0 };
+	struct linger now = {1, 0};
 	int port = (int)hear_num();
 
 	for (int i = 0; i < 50; i++) {
@@ -127,7 +127,7 @@ static void client(void)
 		oracle_dial(port);
 	}
 	hear('z');
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
 
 	a.sin_addr.s_addr = oracle_address();

@@ -11,13 +11,13 @@ extern char **environ;
 static size_t run_stat(pid_t pid, char *out, size_t room)
 {
 	char number[16], *tool = getenv("ORACLE_XSHIM");
-	char *argv[] = { tool, "stat", "--json", number, NULL }, *none[] = { NULL };
+	char *argv[] = {tool, "stat", "--json", number, NULL}, *none[] = {NULL};
 	posix_spawn_file_actions_t actions;
 	size_t n = 0;
 	ssize_t part;
 	pid_t child;
 	int fds[2];
-	char *env[2] = { NULL, NULL }, dir[256];
+	char *env[2] = {NULL, NULL}, dir[256];
 
 	if (!tool || pipe2(fds, O_CLOEXEC) < 0)
 		return 0;

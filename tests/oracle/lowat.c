@@ -6,7 +6,7 @@ static char buf[64];
 
 static void look(const char *when, int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 	int n = poll(&p, 1, 0);
 
 	say("%s: %d %s", when, n, poll_names(p.revents));

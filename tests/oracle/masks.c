@@ -14,8 +14,8 @@ static void on_signal(int sig)
 
 static long wait_with(const char *how, int fd, const sigset_t *mask)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct epoll_event e = { .events = EPOLLIN };
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct epoll_event e = {.events = EPOLLIN};
 	fd_set in;
 
 	FD_ZERO(&in);
@@ -27,14 +27,14 @@ static long wait_with(const char *how, int fd, const sigset_t *mask)
 	int set = (int)MUST(epoll_create1(0));
 
 	MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e));
-	return !strcmp(how, "epoll_pwait") ? epoll_pwait(set, &e, 1, -1, mask) :
-	       epoll_pwait2(set, &e, 1, NULL, mask);
+	return !strcmp(how, "epoll_pwait") ? epoll_pwait(set, &e, 1, -1, mask)
+					   : epoll_pwait2(set, &e, 1, NULL, mask);
 }
 
 static void server(void)
 {
 	const char *how = oracle_arg(1, "ppoll");
-	struct sigaction a = { .sa_handler = on_signal };
+	struct sigaction a = {.sa_handler = on_signal};
 	sigset_t blocked, old, empty;
 	char c;
 	int fd = oracle_accept();

@@ -30,7 +30,7 @@ static void lengths(void)
 
 static void server(void)
 {
-	struct timespec none = { 0, 0 };
+	struct timespec none = {0, 0};
 	int fd = oracle_accept();
 
 	prepare(100);

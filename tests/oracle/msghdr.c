@@ -3,11 +3,11 @@
 #include "oracle.h"
 
 static char buf[64], name[128], control[256];
-static struct iovec iov = { buf, sizeof(buf) };
+static struct iovec iov = {buf, sizeof(buf)};
 
 static void poisoned(const char *when, int fd, int flags)
 {
-	struct msghdr m = { name, sizeof(name), &iov, 1, control, sizeof(control), 0x55aa };
+	struct msghdr m = {name, sizeof(name), &iov, 1, control, sizeof(control), 0x55aa};
 
 	memset(name, 0x5a, sizeof(name));
 	memset(control, 0x5a, sizeof(control));
@@ -58,10 +58,10 @@ static void server(void)
 
 static void client(void)
 {
-	struct sockaddr_in other = { .sin_family = AF_INET, .sin_port = htons(1) };
-	struct iovec out = { "thirty bytes for one recvmsg..", 30 };
-	struct msghdr m = { .msg_name = &other, .msg_namelen = sizeof(other),
-			    .msg_iov = &out, .msg_iovlen = 1 };
+	struct sockaddr_in other = {.sin_family = AF_INET, .sin_port = htons(1)};
+	struct iovec out = {"thirty bytes for one recvmsg..", 30};
+	struct msghdr m = {
+		.msg_name = &other, .msg_namelen = sizeof(other), .msg_iov = &out, .msg_iovlen = 1};
 	int fd = oracle_connect();
 
 	hear('a');

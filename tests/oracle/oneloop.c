@@ -50,8 +50,8 @@ static void loop(void)
 	int set = (int)MUST(epoll_create1(0)), open = 2;
 
 	for (int i = 0; i < 2; i++) {
-		struct epoll_event e = { .events = EPOLLIN | EPOLLOUT | EPOLLET,
-					 .data.u32 = (uint32_t)i };
+		struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
+					.data.u32 = (uint32_t)i};
 
 		set_nonblock(ends[i], 1);
 		MUST(epoll_ctl(set, EPOLL_CTL_ADD, ends[i], &e));

@@ -22,13 +22,13 @@ struct log {
 	char text[LOG_BYTES];
 };
 
-struct oracle_stage stage = { .ctl = -1, .ask = -1 };
+struct oracle_stage stage = {.ctl = -1, .ask = -1};
 static struct log *logs;
 static __thread int my_slot;
 static int saved_argc;
 static char **saved_argv;
 static pid_t role_pid[2];
-static int ask_fd[2] = { -1, -1 };
+static int ask_fd[2] = {-1, -1};
 
 void oracle_args(int argc, char **argv)
 {
@@ -113,7 +113,7 @@ void oracle_adopt(int slot)
 
 static void dump_logs(void)
 {
-	static const char names[ORACLE_SLOTS][3] = { "S", "C", "s2", "s3", "s4", "s5", "s6", "s7" };
+	static const char names[ORACLE_SLOTS][3] = {"S", "C", "s2", "s3", "s4", "s5", "s6", "s7"};
 
 	for (int i = 0; i < ORACLE_SLOTS; i++) {
 		unsigned used = atomic_load(&logs[i].used);

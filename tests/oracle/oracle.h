@@ -36,10 +36,10 @@ typedef void (*oracle_role)(void);
 
 /* Runs the two roles as two processes (client may be NULL), prints the transcript. */
 int oracle_run(long proof, oracle_role server, oracle_role client);
-#define ORACLE_MAIN(proof, server, client) \
-	int main(int argc, char **argv) \
-	{ \
-		oracle_args(argc, argv); \
+#define ORACLE_MAIN(proof, server, client)                \
+	int main(int argc, char **argv)                   \
+	{                                                 \
+		oracle_args(argc, argv);                  \
 		return oracle_run(proof, server, client); \
 	}
 int oracle_argc(void);
@@ -55,21 +55,25 @@ void say_call(const char *text, long result, int err);
 /* A process that was started by exec goes on writing where its caller did. */
 void oracle_adopt(int slot);
 
-#define CALL(expr) ({ \
-	errno = 0; \
-	long result_ = (long)(expr); \
-	int err_ = errno; \
-	say_call(#expr, result_, err_); \
-	errno = err_; \
-	result_; })
+#define CALL(expr)                              \
+	({                                      \
+		errno = 0;                      \
+		long result_ = (long)(expr);    \
+		int err_ = errno;               \
+		say_call(#expr, result_, err_); \
+		errno = err_;                   \
+		result_;                        \
+	})
 
 /* Says nothing, but ends the role when a call that can't fail did. */
-#define MUST(expr) ({ \
-	errno = 0; \
-	long must_ = (long)(expr); \
-	if (must_ < 0) \
-		oracle_die(#expr, errno); \
-	must_; })
+#define MUST(expr)                                \
+	({                                        \
+		errno = 0;                        \
+		long must_ = (long)(expr);        \
+		if (must_ < 0)                    \
+			oracle_die(#expr, errno); \
+		must_;                            \
+	})
 void oracle_die(const char *text, int err) __attribute__((noreturn));
 
 /* Control channel between the roles. */

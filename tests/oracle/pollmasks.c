@@ -6,14 +6,19 @@ static char buf[16];
 
 static void look(const char *state, int fd)
 {
-	static const short asked[] = {
-		0, POLLIN, POLLOUT, POLLIN | POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM | POLLWRNORM,
-		POLLRDBAND | POLLWRBAND, POLLIN | POLLPRI | POLLOUT | POLLRDHUP | POLLRDNORM |
-		POLLWRNORM | POLLRDBAND | POLLWRBAND
-	};
+	static const short asked[] = {0,
+				      POLLIN,
+				      POLLOUT,
+				      POLLIN | POLLOUT,
+				      POLLPRI,
+				      POLLRDHUP,
+				      POLLRDNORM | POLLWRNORM,
+				      POLLRDBAND | POLLWRBAND,
+				      POLLIN | POLLPRI | POLLOUT | POLLRDHUP | POLLRDNORM |
+					      POLLWRNORM | POLLRDBAND | POLLWRBAND};
 
 	for (unsigned i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
-		struct pollfd p = { .fd = fd, .events = asked[i], .revents = 0x55 };
+		struct pollfd p = {.fd = fd, .events = asked[i], .revents = 0x55};
 		int n = poll(&p, 1, 0);
 
 		say("%s: asked %s: %d %s", state, poll_names(asked[i]), n, poll_names(p.revents));
@@ -37,6 +42,7 @@ static void server(void)
 	look("peer's end", fd);
 	CALL(recv(fd, buf, 1, 0));
 	look("peer's end read", fd);
+	hear('l');
 	CALL(shutdown(fd, SHUT_WR));
 	tell('c');
 	await_event(fd, POLLHUP);
@@ -54,6 +60,7 @@ static void client(void)
 	hear('b');
 	CALL(shutdown(fd, SHUT_WR));
 	look("our end", fd);
+	tell('l');
 	hear('c');
 	await_event(fd, POLLHUP);
 	look("both ended", fd);

@@ -7,8 +7,8 @@
 static void server(void)
 {
 	int fd = oracle_accept();
-	struct pollfd p[3] = { { fd, 0, 77 }, { -1, POLLIN, 77 }, { 900, POLLIN, 77 } };
-	struct timespec t = { 0, 20000000 }, bad = { 0, 2000000000 };
+	struct pollfd p[3] = {{fd, 0, 77}, {-1, POLLIN, 77}, {900, POLLIN, 77}};
+	struct timespec t = {0, 20000000}, bad = {0, 2000000000};
 
 	tell('a');
 	await_readable(fd, 3);

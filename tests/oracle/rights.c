@@ -14,7 +14,7 @@ static void echo(int fd)
 static struct msghdr *message(int with_control)
 {
 	static char control[CMSG_SPACE(sizeof(int))], byte = 'f';
-	static struct iovec v = { &byte, 1 };
+	static struct iovec v = {&byte, 1};
 	static struct msghdr m;
 
 	memset(&m, 0, sizeof(m));

@@ -11,8 +11,8 @@ static int event;
 static void look(const char *state, int fd)
 {
 	fd_set in, out, except;
-	struct timeval none = { 0, 0 };
-	struct timespec zero = { 0, 0 };
+	struct timeval none = {0, 0};
+	struct timespec zero = {0, 0};
 
 	for (int which = 0; which < 2; which++) {
 		FD_ZERO(&in);
@@ -22,8 +22,8 @@ static void look(const char *state, int fd)
 		FD_SET(event, &in);
 		FD_SET(fd, &out);
 		FD_SET(fd, &except);
-		int n = which ? pselect(900, &in, &out, &except, &zero, NULL) :
-				select(900, &in, &out, &except, &none);
+		int n = which ? pselect(900, &in, &out, &except, &zero, NULL)
+			      : select(900, &in, &out, &except, &none);
 
 		say("%s: %d in %d event %d out %d except %d", state, n, FD_ISSET(fd, &in),
 		    FD_ISSET(event, &in), FD_ISSET(fd, &out), FD_ISSET(fd, &except));
@@ -48,7 +48,7 @@ static void server(void)
 	look("event too", fd);
 	CALL(read(fd, buf, 16));
 	look("event alone", fd);
-	struct timeval t = { 0, 20000 };
+	struct timeval t = {0, 20000};
 
 	FD_ZERO(&set);
 	FD_SET(fd, &set);

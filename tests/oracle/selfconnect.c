@@ -5,7 +5,7 @@
 static void server(void)
 {
 	char buf[64];
-	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct sockaddr_in a = {.sin_family = AF_INET};
 	socklen_t n = sizeof(a);
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
 

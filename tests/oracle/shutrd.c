@@ -7,7 +7,7 @@ static char buf[100];
 static void server(void)
 {
 	int fd = oracle_accept();
-	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+	struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP};
 
 	CALL(shutdown(fd, SHUT_RD));
 	CALL(recv(fd, buf, sizeof(buf), 0));

@@ -12,9 +12,9 @@ static void on_pipe(int sig)
 
 static void all_writes(int fd)
 {
-	struct iovec v = { "xy", 2 };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
-	struct mmsghdr mm = { .msg_hdr = m };
+	struct iovec v = {"xy", 2};
+	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+	struct mmsghdr mm = {.msg_hdr = m};
 
 	CALL(write(fd, "x", 1));
 	say("signals %d", count);
@@ -37,7 +37,7 @@ static void all_writes(int fd)
 static void server(void)
 {
 	int fd = oracle_accept();
-	struct sigaction a = { .sa_handler = on_pipe };
+	struct sigaction a = {.sa_handler = on_pipe};
 
 	sigaction(SIGPIPE, &a, NULL);
 	if (!strcmp(oracle_arg(1, "shut"), "shut")) {

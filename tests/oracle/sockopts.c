@@ -10,27 +10,27 @@ struct option {
 };
 
 static const struct option options[] = {
-	{ SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE" },
-	{ SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR" },
-	{ SOL_SOCKET, SO_RCVLOWAT, 1, "SO_RCVLOWAT" },
-	{ SOL_SOCKET, SO_OOBINLINE, 1, "SO_OOBINLINE" },
-	{ SOL_SOCKET, SO_PRIORITY, 3, "SO_PRIORITY" },
-	{ SOL_SOCKET, SO_DONTROUTE, 0, "SO_DONTROUTE" },
-	{ SOL_SOCKET, SO_RCVBUF, 100000, "SO_RCVBUF" },
-	{ SOL_SOCKET, SO_SNDBUF, 100000, "SO_SNDBUF" },
-	{ IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY" },
-	{ IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK" },
-	{ IPPROTO_TCP, TCP_KEEPIDLE, 77, "TCP_KEEPIDLE" },
-	{ IPPROTO_TCP, TCP_KEEPINTVL, 7, "TCP_KEEPINTVL" },
-	{ IPPROTO_TCP, TCP_KEEPCNT, 5, "TCP_KEEPCNT" },
-	{ IPPROTO_TCP, TCP_USER_TIMEOUT, 20000, "TCP_USER_TIMEOUT" },
-	{ IPPROTO_TCP, TCP_LINGER2, 9, "TCP_LINGER2" },
-	{ IPPROTO_TCP, TCP_QUICKACK, 1, "TCP_QUICKACK" },
-	{ IPPROTO_IP, IP_TOS, 16, "IP_TOS" },
-	{ IPPROTO_IP, IP_TTL, 60, "IP_TTL" },
-	{ IPPROTO_TCP, 9999, 1, "unknown" },
-	{ SOL_SOCKET, 9999, 1, "unknown" },
-	{ 9999, 1, 1, "unknown level" },
+	{SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE"},
+	{SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"},
+	{SOL_SOCKET, SO_RCVLOWAT, 1, "SO_RCVLOWAT"},
+	{SOL_SOCKET, SO_OOBINLINE, 1, "SO_OOBINLINE"},
+	{SOL_SOCKET, SO_PRIORITY, 3, "SO_PRIORITY"},
+	{SOL_SOCKET, SO_DONTROUTE, 0, "SO_DONTROUTE"},
+	{SOL_SOCKET, SO_RCVBUF, 100000, "SO_RCVBUF"},
+	{SOL_SOCKET, SO_SNDBUF, 100000, "SO_SNDBUF"},
+	{IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY"},
+	{IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK"},
+	{IPPROTO_TCP, TCP_KEEPIDLE, 77, "TCP_KEEPIDLE"},
+	{IPPROTO_TCP, TCP_KEEPINTVL, 7, "TCP_KEEPINTVL"},
+	{IPPROTO_TCP, TCP_KEEPCNT, 5, "TCP_KEEPCNT"},
+	{IPPROTO_TCP, TCP_USER_TIMEOUT, 20000, "TCP_USER_TIMEOUT"},
+	{IPPROTO_TCP, TCP_LINGER2, 9, "TCP_LINGER2"},
+	{IPPROTO_TCP, TCP_QUICKACK, 1, "TCP_QUICKACK"},
+	{IPPROTO_IP, IP_TOS, 16, "IP_TOS"},
+	{IPPROTO_IP, IP_TTL, 60, "IP_TTL"},
+	{IPPROTO_TCP, 9999, 1, "unknown"},
+	{SOL_SOCKET, 9999, 1, "unknown"},
+	{9999, 1, 1, "unknown level"},
 };
 
 static void round_trip(int fd, const struct option *o)
@@ -51,9 +51,10 @@ static void round_trip(int fd, const struct option *o)
 static void fixed(int fd)
 {
 	static const struct option facts[] = {
-		{ SOL_SOCKET, SO_TYPE, 0, "SO_TYPE" }, { SOL_SOCKET, SO_DOMAIN, 0, "SO_DOMAIN" },
-		{ SOL_SOCKET, SO_PROTOCOL, 0, "SO_PROTOCOL" },
-		{ SOL_SOCKET, SO_ACCEPTCONN, 0, "SO_ACCEPTCONN" },
+		{SOL_SOCKET, SO_TYPE, 0, "SO_TYPE"},
+		{SOL_SOCKET, SO_DOMAIN, 0, "SO_DOMAIN"},
+		{SOL_SOCKET, SO_PROTOCOL, 0, "SO_PROTOCOL"},
+		{SOL_SOCKET, SO_ACCEPTCONN, 0, "SO_ACCEPTCONN"},
 	};
 
 	for (unsigned i = 0; i < sizeof(facts) / sizeof(*facts); i++) {
@@ -87,7 +88,7 @@ static void odd(int fd)
 	n = sizeof(name);
 	CALL(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n));
 	say("%.16s %u", name, n);
-	struct linger l = { 1, 5 };
+	struct linger l = {1, 5};
 
 	CALL(setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
 	l.l_linger = 0;

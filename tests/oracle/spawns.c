@@ -33,7 +33,7 @@ static void by_vfork(int close_in_child, int fd)
 
 static void by_spawn(void)
 {
-	char *argv[] = { "true", NULL };
+	char *argv[] = {"true", NULL};
 	int status = -1;
 	pid_t child;
 
@@ -46,7 +46,7 @@ static void by_spawn(void)
 /* The connection as a child's standard output. */
 static void to_child(int fd)
 {
-	char *argv[] = { "sh", "-c", "printf spawned", NULL };
+	char *argv[] = {"sh", "-c", "printf spawned", NULL};
 	posix_spawn_file_actions_t a;
 	int status = -1;
 	pid_t child;

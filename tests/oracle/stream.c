@@ -74,9 +74,9 @@ static void *reader(void *arg)
 
 static void both_ways(int fd, uint64_t seed)
 {
-	struct side w = { .fd = fd, .bytes = strtoull(oracle_arg(1, "1000000"), NULL, 0),
-			  .seed = seed };
-	struct side r = { .fd = fd, .seed = seed };
+	struct side w = {
+		.fd = fd, .bytes = strtoull(oracle_arg(1, "1000000"), NULL, 0), .seed = seed};
+	struct side r = {.fd = fd, .seed = seed};
 	pthread_t t;
 
 	pthread_create(&t, NULL, writer, &w);

@@ -20,7 +20,7 @@ static long now_ms(void)
 /* A breath between two looks at a state that nothing can wake us for. */
 static void breathe(void)
 {
-	struct timespec t = { 0, 500000 };
+	struct timespec t = {0, 500000};
 
 	nanosleep(&t, NULL);
 }
@@ -91,8 +91,8 @@ uint32_t oracle_address(void)
 
 int oracle_listener(int family)
 {
-	struct sockaddr_in6 six = { .sin6_family = AF_INET6 };
-	struct sockaddr_in four = { .sin_family = AF_INET };
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+	struct sockaddr_in four = {.sin_family = AF_INET};
 	int fd = (int)MUST(socket(family, SOCK_STREAM, 0));
 
 	four.sin_addr.s_addr = oracle_address();
@@ -106,7 +106,7 @@ int oracle_listener(int family)
 
 int oracle_dial(int port)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
 	int fd = (int)MUST(socket(AF_INET, SOCK_STREAM, 0));
 
 	a.sin_addr.s_addr = oracle_address();
@@ -116,7 +116,7 @@ int oracle_dial(int port)
 
 int oracle_dial6(int port, const char *host)
 {
-	struct sockaddr_in6 a = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
 	int fd = (int)MUST(socket(AF_INET6, SOCK_STREAM, 0));
 
 	inet_pton(AF_INET6, host, &a.sin6_addr);
@@ -153,7 +153,7 @@ int oracle_fast(void)
 
 static int standing_there(int fd)
 {
-	struct oracle_ask ask = { .pid = getpid(), .fd = fd };
+	struct oracle_ask ask = {.pid = getpid(), .fd = fd};
 
 	if (send(stage.ask, &ask, sizeof(ask), MSG_NOSIGNAL) != sizeof(ask))
 		return 0;
@@ -164,7 +164,7 @@ static int standing_there(int fd)
 
 static void ping(int from, int to, char what)
 {
-	char out[MSG_BYTES] = { what }, in[MSG_BYTES];
+	char out[MSG_BYTES] = {what}, in[MSG_BYTES];
 
 	put_all(from, out, sizeof(out));
 	if (to >= 0) {
@@ -221,7 +221,7 @@ void oracle_self_pair(int fd[2])
 
 void await_event(int fd, short events)
 {
-	struct pollfd p = { .fd = fd, .events = events };
+	struct pollfd p = {.fd = fd, .events = events};
 
 	if (poll(&p, 1, WAIT_MS) != 1)
 		say("awaited %s in vain", poll_names(events));
@@ -287,7 +287,7 @@ void await_asleep(pid_t tid)
 
 static void await_io(int fd, short events)
 {
-	struct pollfd p = { .fd = fd, .events = events };
+	struct pollfd p = {.fd = fd, .events = events};
 
 	poll(&p, 1, -1);
 }

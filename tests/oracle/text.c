@@ -89,23 +89,29 @@ static const char *bit_names(uint32_t events, const struct bit *bits)
 const char *poll_names(short events)
 {
 	static const struct bit bits[] = {
-		{ POLLIN, "IN" }, { POLLPRI, "PRI" }, { POLLOUT, "OUT" }, { POLLERR, "ERR" },
-		{ POLLHUP, "HUP" }, { POLLNVAL, "NVAL" }, { POLLRDNORM, "RDNORM" },
-		{ POLLRDBAND, "RDBAND" }, { POLLWRNORM, "WRNORM" }, { POLLWRBAND, "WRBAND" },
-		{ POLLRDHUP, "RDHUP" }, { 0, NULL }
-	};
+		{POLLIN, "IN"},		{POLLPRI, "PRI"},	{POLLOUT, "OUT"},
+		{POLLERR, "ERR"},	{POLLHUP, "HUP"},	{POLLNVAL, "NVAL"},
+		{POLLRDNORM, "RDNORM"}, {POLLRDBAND, "RDBAND"}, {POLLWRNORM, "WRNORM"},
+		{POLLWRBAND, "WRBAND"}, {POLLRDHUP, "RDHUP"},	{0, NULL}};
 
 	return bit_names((uint16_t)events, bits);
 }
 
 const char *epoll_names(uint32_t events)
 {
-	static const struct bit bits[] = {
-		{ EPOLLIN, "IN" }, { EPOLLPRI, "PRI" }, { EPOLLOUT, "OUT" }, { EPOLLERR, "ERR" },
-		{ EPOLLHUP, "HUP" }, { EPOLLRDNORM, "RDNORM" }, { EPOLLRDBAND, "RDBAND" },
-		{ EPOLLWRNORM, "WRNORM" }, { EPOLLWRBAND, "WRBAND" }, { EPOLLRDHUP, "RDHUP" },
-		{ EPOLLET, "ET" }, { EPOLLONESHOT, "ONESHOT" }, { 0, NULL }
-	};
+	static const struct bit bits[] = {{EPOLLIN, "IN"},
+					  {EPOLLPRI, "PRI"},
+					  {EPOLLOUT, "OUT"},
+					  {EPOLLERR, "ERR"},
+					  {EPOLLHUP, "HUP"},
+					  {EPOLLRDNORM, "RDNORM"},
+					  {EPOLLRDBAND, "RDBAND"},
+					  {EPOLLWRNORM, "WRNORM"},
+					  {EPOLLWRBAND, "WRBAND"},
+					  {EPOLLRDHUP, "RDHUP"},
+					  {EPOLLET, "ET"},
+					  {EPOLLONESHOT, "ONESHOT"},
+					  {0, NULL}};
 
 	return bit_names(events, bits);
 }

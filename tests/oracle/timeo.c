@@ -8,7 +8,7 @@ static char buf[1 << 16];
 
 static void set_timeout(int fd, int which, int ms)
 {
-	struct timeval t = { ms / 1000, ms % 1000 * 1000 }, back = { 9, 9 };
+	struct timeval t = {ms / 1000, ms % 1000 * 1000}, back = {9, 9};
 	socklen_t n = sizeof(back);
 
 	CALL(setsockopt(fd, SOL_SOCKET, which, &t, sizeof(t)));

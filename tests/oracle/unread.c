@@ -23,7 +23,7 @@ static void client(void)
 	tell('a');
 	hear('b');
 	await_event(fd, POLLHUP);
-	struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT };
+	struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT};
 
 	CALL(poll(&p, 1, -1));
 	say("%s", poll_names(p.revents));

@@ -30,10 +30,10 @@ static void server(void)
 {
 	int fd = oracle_accept(), other = oracle_accept();
 	int set = (int)MUST(epoll_create1(0));
-	struct epoll_event e = { .events = EPOLLIN };
-	struct timespec t = { 0, 200000000 };
-	struct timeval v = { 0, 200000 };
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct epoll_event e = {.events = EPOLLIN};
+	struct timespec t = {0, 200000000};
+	struct timeval v = {0, 200000};
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 	fd_set in;
 	sigset_t none;
 

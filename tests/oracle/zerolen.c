@@ -7,9 +7,9 @@ static volatile int negative = -1;
 
 static void nothing(int fd)
 {
-	struct iovec empty[2] = { { NULL, 0 }, { buf, 0 } };
-	struct msghdr none = { .msg_iov = NULL };
-	struct msghdr two = { .msg_iov = empty, .msg_iovlen = 2 };
+	struct iovec empty[2] = {{NULL, 0}, {buf, 0}};
+	struct msghdr none = {.msg_iov = NULL};
+	struct msghdr two = {.msg_iov = empty, .msg_iovlen = 2};
 
 	CALL(send(fd, buf, 0, 0));
 	CALL(send(fd, NULL, 0, 0));
@@ -28,9 +28,9 @@ static void nothing(int fd)
 
 static void nothing_received(int fd)
 {
-	struct iovec empty[2] = { { NULL, 0 }, { buf, 0 } };
-	struct msghdr none = { .msg_iov = NULL };
-	struct msghdr two = { .msg_iov = empty, .msg_iovlen = 2 };
+	struct iovec empty[2] = {{NULL, 0}, {buf, 0}};
+	struct msghdr none = {.msg_iov = NULL};
+	struct msghdr two = {.msg_iov = empty, .msg_iovlen = 2};
 
 	CALL(recv(fd, buf, 0, MSG_DONTWAIT));
 	CALL(recv(fd, NULL, 0, MSG_DONTWAIT));
@@ -43,7 +43,7 @@ static void bad_pointers(int fd)
 {
 	/* Never mapped on this architecture; the compiler must not know. */
 	void *volatile bad = (void *)16;
-	struct iovec half[2] = { { buf, 3 }, { bad, 3 } };
+	struct iovec half[2] = {{buf, 3}, {bad, 3}};
 
 	CALL(send(fd, bad, 5, 0));
 	CALL(write(fd, bad, 5));
