@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside the engine: what progress.c, timer.c, lead.c, sleeper.c, signals.c and spin.c share. */
+#ifndef XS_ENGINE_ENGINE_H
+#define XS_ENGINE_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "engine/wait.h"
+
+/* Work queue and timers; XS_RANK_ENGINE. */
+extern struct xs_lock xs_engine_lock;
+
+/* --- an array of pointers that grows without malloc (any lock may be held) ------------------------- */
+struct xs_ptrs {
+	void **at;
+	unsigned n, room;
+};
+/* Room for one more. 0 or -ENOMEM. */
+int xs_ptrs_reserve(struct xs_ptrs *p);
+int xs_ptrs_grow(struct xs_ptrs *p);
+
+/* --- progress.c ------------------------------------------------------------------------------------ */
+/* Wakes the progress thread if it sleeps. Any thread, any lock held. */
+void xs_progress_ring(void);
+/* The progress thread watches the pollers' channels (an epoll set), or no longer. */
+void xs_progress_channels(int fd, bool on);
+
+/* --- timer.c --------------------------------------------------------------------------------------- */
+/* Runs what's due. Progress thread. */
+void xs_timer_run(uint64_t now);
+/* The earliest deadline, 0: none. */
+uint64_t xs_timer_next(void);
+void xs_timer_forget(void);
+
+/* --- lead.c ---------------------------------------------------------------------------------------- */
+/* The progress thread's part: called before it sleeps; fired: the channels are readable. Returns how
+ * long it may sleep (ns), 0: without bound. */
+uint64_t xs_lead_turn(bool fired);
+/* Becomes the leader: everything is armed and has been polled once more. False: somebody else is, or
+ * there's nothing to watch. */
+bool xs_lead_take(struct xs_sleeper *s);
+/* The leader stops sleeping on the channels: somebody else must watch them from now on. */
+void xs_lead_leave(void);
+/* After the sleep: gives the word back, or stops following. */
+void xs_lead_drop(struct xs_sleeper *s, bool leads);
+/* If nobody leads, see that somebody does. */
+void xs_lead_pass(void);
+/* The leader's channels are readable: serve them, arm again. */
+void xs_lead_serve(void);
+/* The epoll set of all channels. */
+int xs_lead_fd(void);
+void xs_lead_forget(void);
+/* Counts as a thread of the program that polls. */
+void xs_lead_active(void);
+
+/* --- sleeper.c ------------------------------------------------------------------------------------- */
+enum xs_sleeper_bits {
+	XS_SL_ANNOUNCED = 1, /* wakes count from now on */
+	XS_SL_ASLEEP = 2,    /* in ppoll: a wake must ring */
+	XS_SL_WOKEN = 4,
+	XS_SL_LEAD = 8, /* asked to become the leader */
+};
+
+struct xs_sleeper {
+	_Atomic unsigned state;
+	int wake_fd;
+	/* the signal descriptor last used, and for which program mask */
+	int signal_fd;
+	uint64_t signal_mask;
+	bool signal_own;	 /* not one of the shared ones */
+	unsigned generation;	 /* counts begins: a handler may have slept in between */
+	struct xs_ptrs scratch;	 /* of struct pollfd */
+	/* what to undo when the thread is cancelled or must run handlers */
+	void (*undo)(void *arg);
+	void *undo_arg;
+	/* followers list, under the followers lock */
+	bool follows;
+	struct xs_sleeper *next, *prev;
+	struct xs_sleeper *all, *spare; /* every record; those without a thread */
+};
+/* Sets bits in a sleeper that has announced itself and rings if it's in ppoll. */
+void xs_sleeper_tell(struct xs_sleeper *s, unsigned bits);
+void xs_sleeper_forget(void);
+
+/* --- signals.c ------------------------------------------------------------------------------------- */
+enum xs_sig_verdict {
+	XS_SIG_NONE,	/* nothing that the program would see */
+	XS_SIG_SILENT,	/* ignored, or the default action: let it act, go on sleeping */
+	XS_SIG_RESTART, /* handlers, all with SA_RESTART */
+	XS_SIG_EINTR,
+};
+/* What's pending for this thread and open in mask (kernel layout). */
+enum xs_sig_verdict xs_sig_pending(uint64_t mask);
+/* A descriptor that's readable when a signal outside mask is pending; -1: none to be had. */
+int xs_sig_fd(struct xs_sleeper *s, uint64_t mask);
+/* The program closed it. */
+void xs_sig_stale(struct xs_sleeper *s);
+void xs_sig_forget(void);
+
+#endif

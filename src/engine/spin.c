@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Spinning before a sleep. Each thread keeps a moving average of how often its spins paid; below a
+ * quarter it only tries now and then. A yield that comes back late says that more threads want to run
+ * than there are processors: then nobody spins for a while. Between polls the thread yields: on few
+ * cores the peer, and a software device's kernel threads, need this very processor.
+ */
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/crit.h"
+#include "base/rawsys.h"
+#include "engine/engine.h"
+
+#define FULL 1024u
+#define WORTH (FULL / 4)
+#define PROBE_EVERY 32u
+#define LATE_NS (20 * XS_NS_PER_US)
+#define BUSY_NS XS_NS_PER_MS
+#define SIGNALS_EVERY 8u
+
+static __thread unsigned pay = FULL / 2;
+static __thread unsigned skipped;
+static _Atomic uint64_t busy_until;
+
+static bool signal_pending(void)
+{
+	uint64_t set = 0, mask = 0;
+
+	xs_sys(__NR_rt_sigpending, &set, sizeof(set));
+	if (!set)
+		return false;
+	xs_sys(__NR_rt_sigprocmask, 0, NULL, &mask, sizeof(mask));
+	return (set & ~(xs_crit_inside() ? xs_crit_mask() : mask)) != 0;
+}
+
+static bool look(bool (*done)(void *arg), void *arg)
+{
+	xs_poll_once();
+	return done(arg);
+}
+
+/* Does a spin promise to pay now? */
+static bool promising(uint64_t now)
+{
+	if (!xs_config()->poll_us ||
+	    now < atomic_load_explicit(&busy_until, memory_order_relaxed))
+		return false;
+	if (pay >= WORTH)
+		return true;
+	if (++skipped < PROBE_EVERY)
+		return false;
+	skipped = 0;
+	return true;
+}
+
+bool xs_spin(bool (*done)(void *arg), void *arg)
+{
+	uint64_t now, end;
+
+	if (look(done, arg))
+		return true;
+	now = xs_now_ns();
+	if (!promising(now))
+		return false;
+	end = now + xs_config()->poll_us * XS_NS_PER_US;
+	for (unsigned i = 1; now < end; i++) {
+		uint64_t before = now;
+
+		xs_sys(__NR_sched_yield);
+		if (look(done, arg)) {
+			pay += (FULL - pay) / 8;
+			return true;
+		}
+		now = xs_now_ns();
+		if (now - before > LATE_NS) {
+			atomic_store_explicit(&busy_until, now + BUSY_NS, memory_order_relaxed);
+			break;
+		}
+		if (i % SIGNALS_EVERY == 0 && signal_pending())
+			return false;
+	}
+	pay -= pay / 8;
+	return false;
+}
