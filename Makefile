@@ -21,7 +21,7 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -DXS_DEBUG)
 WARN := -Wall -Wextra -Werror -Wmissing-prototypes -Wshadow
 CFLAGS ?= -O2 -g
 # Fortified inlines would turn our calls into __*_chk, which are doors of ours.
-ALL_CFLAGS := $(CFLAGS) -std=gnu11 -D_GNU_SOURCE= -U_FORTIFY_SOURCE -fPIC -fvisibility=hidden \
+ALL_CFLAGS = $(CFLAGS) -std=gnu11 -D_GNU_SOURCE= -U_FORTIFY_SOURCE -fPIC -fvisibility=hidden \
 	-ftls-model=initial-exec -pthread $(WARN) $(SANFLAGS) $(EXTRA_CFLAGS) -Isrc -Iinclude \
 	-DXS_VERSION=\"$(VERSION)\"
 ALL_LDFLAGS := -pthread $(SANFLAGS) $(LDFLAGS)

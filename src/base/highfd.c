@@ -8,7 +8,9 @@
 #include "base/rawsys.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/resource.h>
 
 #define WISHED_FLOOR 1024L
@@ -20,6 +22,45 @@ static long soft_limit(void)
 	if (xs_sys(__NR_prlimit64, 0, RLIMIT_NOFILE, 0, &lim) < 0)
 		return 0;
 	return lim.rlim_cur > (1L << 30) ? 1L << 30 : (long)lim.rlim_cur;
+}
+
+/* Numbers plus one; 0: free. */
+static _Atomic int ours[256];
+#define OURS (sizeof(ours) / sizeof(ours[0]))
+
+static int note(int fd)
+{
+	int none;
+
+	for (size_t i = 0; fd >= 0 && i < OURS; i++) {
+		none = 0;
+		if (atomic_compare_exchange_strong(&ours[i], &none, fd + 1))
+			break;
+	}
+	return fd;
+}
+
+void xs_highfd_gone(int fd)
+{
+	for (size_t i = 0; i < OURS; i++) {
+		int held = fd + 1;
+
+		if (atomic_compare_exchange_strong(&ours[i], &held, 0))
+			return;
+	}
+}
+
+int xs_highfd_next(int from)
+{
+	int best = -1;
+
+	for (size_t i = 0; i < OURS; i++) {
+		int fd = atomic_load_explicit(&ours[i], memory_order_relaxed) - 1;
+
+		if (fd >= from && (best < 0 || fd < best))
+			best = fd;
+	}
+	return best;
 }
 
 int xs_highfd(int fd)
@@ -39,8 +80,8 @@ int xs_highfd(int fd)
 		got = xs_sys(__NR_fcntl, fd, F_DUPFD_CLOEXEC, 3);
 	if (got < 0 && fd > 2) {
 		xs_sys(__NR_fcntl, fd, F_SETFD, FD_CLOEXEC);
-		return fd;
+		return note(fd);
 	}
 	xs_sys(__NR_close, fd);
-	return (int)got;
+	return note((int)got);
 }

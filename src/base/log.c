@@ -118,6 +118,7 @@ static int checked_fd(void)
 		return fd;
 	if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
 		return -1;
+	xs_highfd_gone(fd);
 	if (ours)
 		xs_sys(__NR_close, fd);
 	reopen(false);

@@ -8,6 +8,21 @@
 
 #include <sys/syscall.h>
 
+/* Calls that this machine, or the kernel headers of an older system, lack. */
+#ifndef __NR_poll
+#define __NR_poll -1
+#define __NR_select -1
+#define __NR_dup2 -1
+#define __NR_epoll_wait -1
+#define __NR_epoll_create -1
+#endif
+#ifndef __NR_close_range
+#define __NR_close_range 436
+#endif
+#ifndef __NR_epoll_pwait2
+#define __NR_epoll_pwait2 441
+#endif
+
 static inline long xs_raw6(long nr, long a, long b, long c, long d, long e, long f)
 {
 #if defined(__x86_64__)

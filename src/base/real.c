@@ -13,26 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* System calls that some machines or kernel headers lack: libc does it there. */
-#ifndef __NR_poll
-#define __NR_poll -1
-#endif
-#ifndef __NR_select
-#define __NR_select -1
-#endif
-#ifndef __NR_dup2
-#define __NR_dup2 -1
-#endif
-#ifndef __NR_epoll_wait
-#define __NR_epoll_wait -1
-#endif
-#ifndef __NR_close_range
-#define __NR_close_range 436
-#endif
-#ifndef __NR_epoll_pwait2
-#define __NR_epoll_pwait2 441
-#endif
-
 #define KERNEL_SIGSET 8
 
 typedef void (*any_fn)(void);

@@ -37,7 +37,7 @@ int __sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags);
 int __connect(int fd, const struct sockaddr *addr, socklen_t len);
 int __close(int fd);
 int __fcntl(int fd, int cmd, ...);
-int __dup2(int from, int to);
+int __dup2(int from, int to) __THROW;
 int __poll(struct pollfd *fds, nfds_t n, int timeout);
 int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask,

@@ -3,7 +3,6 @@
  * Doors: exec. libc's own execl and execv reach execve inside libc, past our door, so each
  * is a door; those with a list of arguments gather it on the stack and may do so after vfork.
  */
-#include "base/real.h"
 #include "hook/door.h"
 
 #include <stdarg.h>
@@ -11,31 +10,37 @@
 
 XS_DOOR int execve(const char *path, char *const argv[], char *const envp[])
 {
+	xs_proc_exec();
 	return xs_real.execve(path, argv, envp);
 }
 
 XS_DOOR int execv(const char *path, char *const argv[])
 {
+	xs_proc_exec();
 	return xs_real.execv(path, argv);
 }
 
 XS_DOOR int execvp(const char *file, char *const argv[])
 {
+	xs_proc_exec();
 	return xs_real.execvp(file, argv);
 }
 
 XS_DOOR int execvpe(const char *file, char *const argv[], char *const envp[])
 {
+	xs_proc_exec();
 	return xs_real.execvpe(file, argv, envp);
 }
 
 XS_DOOR int fexecve(int fd, char *const argv[], char *const envp[])
 {
+	xs_proc_exec();
 	return xs_real.fexecve(fd, argv, envp);
 }
 
 XS_DOOR int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags)
 {
+	xs_proc_exec();
 	return xs_real.execveat(dir, path, argv, envp, flags);
 }
 
@@ -73,7 +78,8 @@ XS_DOOR int execl(const char *path, const char *arg, ...)
 	va_start(ap, arg);
 	gather(argv, arg, &ap);
 	va_end(ap);
-	return execv(path, argv);
+	xs_proc_exec();
+	return xs_real.execv(path, argv);
 }
 
 XS_DOOR int execlp(const char *file, const char *arg, ...)
@@ -89,7 +95,8 @@ XS_DOOR int execlp(const char *file, const char *arg, ...)
 	va_start(ap, arg);
 	gather(argv, arg, &ap);
 	va_end(ap);
-	return execvp(file, argv);
+	xs_proc_exec();
+	return xs_real.execvp(file, argv);
 }
 
 XS_DOOR int execle(const char *path, const char *arg, ...)
@@ -106,5 +113,6 @@ XS_DOOR int execle(const char *path, const char *arg, ...)
 	gather(argv, arg, &ap);
 	char *const *envp = va_arg(ap, char *const *);
 	va_end(ap);
-	return execve(path, argv, envp);
+	xs_proc_exec();
+	return xs_real.execve(path, argv, envp);
 }

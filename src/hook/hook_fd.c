@@ -1,46 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* Doors: descriptors. */
-#include "base/real.h"
+/* Doors: descriptors. The range calls spare the library's own. */
 #include "hook/door.h"
 
 #include <unistd.h>
 
 XS_DOOR int close(int fd)
 {
-	return xs_real.close(fd);
+	if (!xs_fd_tracked(fd))
+		return xs_real.close(fd);
+	return (int)xs_door(xs_fd_close(fd));
 }
 
-XS_DOOR int __close(int fd)
-{
-	return xs_real.__close(fd);
-}
+XS_ALIAS(close) int __close(int fd);
 
 XS_DOOR int close_range(unsigned int first, unsigned int last, int flags)
 {
-	return xs_real.close_range(first, last, flags);
+	return (int)xs_door(xs_fd_close_range(first, last, (unsigned int)flags));
 }
 
 XS_DOOR void closefrom(int low)
 {
-	xs_real.closefrom(low);
+	if (xs_fd_close_range(low < 0 ? 0 : (unsigned int)low, ~0U, 0) < 0)
+		xs_real.closefrom(low);
 }
 
 XS_DOOR int dup(int fd)
 {
-	return xs_real.dup(fd);
+	if (!xs_fd_tracked(fd))
+		return xs_fresh(xs_real.dup(fd));
+	return (int)xs_door(xs_fd_dup(fd));
 }
 
 XS_DOOR int dup2(int fd, int newfd)
 {
-	return xs_real.dup2(fd, newfd);
+	if (!xs_fd_tracked(fd) && !xs_fd_tracked(newfd))
+		return xs_real.dup2(fd, newfd);
+	return (int)xs_door(xs_fd_dup2(fd, newfd));
 }
 
-XS_DOOR int __dup2(int fd, int newfd)
-{
-	return xs_real.__dup2(fd, newfd);
-}
+XS_ALIAS(dup2) int __dup2(int from, int to);
 
 XS_DOOR int dup3(int fd, int newfd, int flags)
 {
-	return xs_real.dup3(fd, newfd, flags);
+	if (!xs_fd_tracked(fd) && !xs_fd_tracked(newfd))
+		return xs_real.dup3(fd, newfd, flags);
+	return (int)xs_door(xs_fd_dup3(fd, newfd, flags));
 }

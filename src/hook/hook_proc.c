@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Doors: other programs, other processes, and the end of this one. */
-#include "base/real.h"
 #include "hook/door.h"
 
 #include <spawn.h>
@@ -18,6 +17,7 @@ XS_DOOR int posix_spawn(pid_t *restrict pid, const char *restrict path,
 			const posix_spawnattr_t *restrict attr, char *const argv[restrict],
 			char *const envp[restrict])
 {
+	xs_proc_spawn();
 	return xs_real.posix_spawn(pid, path, actions, attr, argv, envp);
 }
 
@@ -26,19 +26,35 @@ XS_DOOR int posix_spawnp(pid_t *restrict pid, const char *restrict file,
 			 const posix_spawnattr_t *restrict attr, char *const argv[restrict],
 			 char *const envp[restrict])
 {
+	xs_proc_spawn();
 	return xs_real.posix_spawnp(pid, file, actions, attr, argv, envp);
+}
+
+/* What a child gets under a number of its choice leaves before the child is made. */
+XS_DOOR int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int newfd)
+{
+	xs_proc_spawn_fd(fd);
+	return xs_real.posix_spawn_file_actions_adddup2(actions, fd, newfd);
 }
 
 XS_DOOR int system(const char *command)
 {
+	xs_proc_spawn();
 	return xs_real.system(command);
 }
 
 XS_DOOR FILE *popen(const char *command, const char *mode)
 {
-	return xs_real.popen(command, mode);
+	FILE *file;
+
+	xs_proc_spawn();
+	file = xs_real.popen(command, mode);
+	if (file)
+		xs_fd_fresh(fileno(file));
+	return file;
 }
 
+/* Handlers of the program run first, and may still use sockets: our destructor is the end. */
 XS_DOOR void exit(int status)
 {
 	xs_real.exit(status);
@@ -46,15 +62,18 @@ XS_DOOR void exit(int status)
 
 XS_DOOR void _exit(int status)
 {
+	xs_sock_exit();
 	xs_real._exit(status);
 }
 
 XS_DOOR void _Exit(int status)
 {
+	xs_sock_exit();
 	xs_real._Exit(status);
 }
 
 XS_DOOR void quick_exit(int status)
 {
+	xs_sock_exit();
 	xs_real.quick_exit(status);
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Doors: the life of a socket. */
-#include "base/real.h"
+/* Doors: the life of a socket. Names and listeners are the kernel's alone. */
 #include "hook/door.h"
 
 #include <sys/socket.h>
 
 XS_DOOR int socket(int domain, int type, int protocol)
 {
-	return xs_real.socket(domain, type, protocol);
+	int fd = xs_fresh(xs_real.socket(domain, type, protocol));
+
+	if (fd >= 0)
+		xs_sock_created(fd, domain, type, protocol);
+	return fd;
 }
 
 XS_DOOR int bind(int fd, const struct sockaddr *addr, socklen_t len)
@@ -22,27 +25,37 @@ XS_DOOR int listen(int fd, int backlog)
 
 XS_DOOR int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	return xs_real.connect(fd, addr, len);
+	if (!xs_fd_tracked(fd))
+		return xs_real.connect(fd, addr, len);
+	return (int)xs_door(xs_sock_connect(fd, addr, len));
 }
 
-XS_DOOR int __connect(int fd, const struct sockaddr *addr, socklen_t len)
-{
-	return xs_real.__connect(fd, addr, len);
-}
+XS_ALIAS(connect) int __connect(int fd, const struct sockaddr *addr, socklen_t len);
 
 XS_DOOR int accept(int fd, struct sockaddr *restrict addr, socklen_t *restrict len)
 {
-	return xs_real.accept(fd, addr, len);
+	if (!xs_fd_tracked(fd))
+		return xs_fresh(xs_real.accept(fd, addr, len));
+	return (int)xs_door(xs_sock_accept4(fd, addr, len, 0));
 }
 
 XS_DOOR int accept4(int fd, struct sockaddr *restrict addr, socklen_t *restrict len, int flags)
 {
-	return xs_real.accept4(fd, addr, len, flags);
+	if (!xs_fd_tracked(fd))
+		return xs_fresh(xs_real.accept4(fd, addr, len, flags));
+	return (int)xs_door(xs_sock_accept4(fd, addr, len, flags));
 }
 
 XS_DOOR int shutdown(int fd, int how)
 {
-	return xs_real.shutdown(fd, how);
+	struct xs_sock *s = xs_sock_get(fd);
+	int r;
+
+	if (!s)
+		return xs_real.shutdown(fd, how);
+	r = xs_sock_shutdown(s, fd, how);
+	xs_sock_put(s);
+	return (int)xs_door(r);
 }
 
 XS_DOOR int getsockname(int fd, struct sockaddr *restrict addr, socklen_t *restrict len)
