@@ -39,7 +39,7 @@ stable() {
 		env -u LD_PRELOAD timeout -k 2 30 "$1" "${args[@]}" >"$out/$i" 2>&1 || return 1
 		diff "$out/0" "$out/$i" || return 1
 	done
-	! grep -E 'DIED|in vain|TIMEOUT' "$out/0"
+	! grep -E 'DIED|in vain|^TIMEOUT' "$out/0"
 }
 
 number=0 failed=0
@@ -49,7 +49,7 @@ for program in "$build"/oracle/*; do
 		number=$((number + 1)) result=ok
 		text=$(stable "$program" "$variant") || { result='not ok' && failed=1; }
 		echo "$result $number bare: ${program##*/} ${variant#-}"
-		[ $result = ok ] || printf '%s\n' "$text" | sed 's/^/# /'
+		[ "$result" = ok ] || printf '%s\n' "$text" | sed 's/^/# /'
 	done
 done
 echo "1..$number"

@@ -19,7 +19,7 @@ static void echo(int fd)
 	say("echo ends");
 }
 
-static void become_echo(int fd, int foreign)
+static void become_echo(int fd, int foreign, const char *slot)
 {
 	char number[16];
 
@@ -30,7 +30,7 @@ static void become_echo(int fd, int foreign)
 		close(fd);
 		execl("/bin/cat", "cat", NULL);
 	}
-	execl("/proc/self/exe", "execs", "--echo", number, NULL);
+	execl("/proc/self/exe", "execs", "--echo", number, slot, NULL);
 	oracle_die("exec", errno);
 }
 
@@ -43,11 +43,11 @@ static void server(void)
 	CALL(get_all(fd, buf, 4));
 	put_all(fd, buf, 4);
 	if (!strcmp(how, "self"))
-		become_echo(fd, 0);
+		become_echo(fd, 0, "0");
 	pid_t child = fork();
 
 	if (!child)
-		become_echo(fd, !strcmp(how, "foreign"));
+		become_echo(fd, !strcmp(how, "foreign"), "2");
 	CALL(close(fd));
 	waitpid(child, &status, 0);
 	say("child %d", status);
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 {
 	oracle_args(argc, argv);
 	if (!strcmp(oracle_arg(1, ""), "--echo")) {
-		oracle_adopt(0);
+		oracle_adopt(atoi(oracle_arg(3, "0")));
 		echo(atoi(oracle_arg(2, "0")));
 		return 0;
 	}

@@ -3,20 +3,17 @@
  * A program that owns low numbers (B47) and looks at what an exec leaves open (B29): it puts its
  * connection on chosen numbers, closes all above, and lists the descriptors of a child.
  */
-#include <dirent.h>
-
 #include "oracle.h"
 
 static char buf[64];
 
+/* What came through the exec isn't close-on-exec; what the program opened itself is. */
 static void list_fds(void)
 {
-	DIR *d = opendir("/proc/self/fd");
 	int n = 0;
 
-	for (struct dirent *e; d && (e = readdir(d));)
-		n += e->d_name[0] != '.' && atoi(e->d_name) != dirfd(d);
-	closedir(d);
+	for (int fd = 0; fd < 20000; fd++)
+		n += fcntl(fd, F_GETFD) == 0;
 	say("open after exec: %d", n);
 }
 

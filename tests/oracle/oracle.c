@@ -15,6 +15,7 @@
 #include "oracle.h"
 #include "stage.h"
 
+/* Descriptors far above those that the programs count on. */
 enum { LOG_BYTES = 1 << 18, LOG_FD = 210, CTL_FD = 200 };
 
 struct log {
@@ -144,6 +145,42 @@ static void on_term(int sig)
 	_exit(124);
 }
 
+/*
+ * ORACLE_ONLY=server or client: that role alone runs under the library (ORACLE_PRELOAD). Both start
+ * by exec then, so that the other one is surely without.
+ */
+static void start_afresh(int i)
+{
+	const char *only = getenv("ORACLE_ONLY");
+	const char *library = getenv("ORACLE_PRELOAD");
+
+	if (!only || !library)
+		return;
+	if (!strcmp(only, i ? "client" : "server"))
+		setenv("LD_PRELOAD", library, 1);
+	unsetenv("ORACLE_ONLY");
+	setenv("ORACLE_ROLE", i ? "client" : "server", 1);
+	fcntl(stage.ctl, F_SETFD, 0);
+	fcntl(stage.ask, F_SETFD, 0);
+	execv("/proc/self/exe", saved_argv);
+	oracle_die("exec of a role", errno);
+}
+
+/* The other side of that exec. */
+static void play_role(const char *name, oracle_role server, oracle_role client)
+{
+	int i = !strcmp(name, "client");
+
+	unsetenv("ORACLE_ROLE");
+	oracle_adopt(i);
+	stage.ctl = CTL_FD;
+	stage.ask = CTL_FD + 1;
+	fcntl(stage.ctl, F_SETFD, FD_CLOEXEC);
+	fcntl(stage.ask, F_SETFD, FD_CLOEXEC);
+	(i ? client : server)();
+	exit(0);
+}
+
 static void start_role(int i, oracle_role role, int ctl[2])
 {
 	int ask[2];
@@ -164,6 +201,7 @@ static void start_role(int i, oracle_role role, int ctl[2])
 	close(ctl[1 - i]);
 	stage.ctl = to_fd(ctl[i], CTL_FD);
 	stage.ask = to_fd(ask[1], CTL_FD);
+	start_afresh(i);
 	role();
 	exit(0);
 }
@@ -223,6 +261,8 @@ int oracle_run(long proof, oracle_role server, oracle_role client)
 {
 	int ctl[2];
 
+	if (getenv("ORACLE_ROLE"))
+		play_role(getenv("ORACLE_ROLE"), server, client);
 	make_logs();
 	if (proof == PROOF_NONE)
 		printf("# proof none\n");
@@ -232,12 +272,16 @@ int oracle_run(long proof, oracle_role server, oracle_role client)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
 		return 4;
 	signal(SIGTERM, on_term);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	start_role(0, server, ctl);
 	if (client)
 		start_role(1, client, ctl);
 	close(ctl[0]);
 	close(ctl[1]);
 	watch_roles();
+	/* A child that outlives its role has lines to write too. */
+	while (wait(NULL) > 0)
+		;
 	dump_logs();
 	return 0;
 }
