@@ -11,9 +11,9 @@
 int xs_highfd(int fd);
 
 /*
- * The lowest descriptor >= from that is ours, or -1: close_range() leaves them alone. xs_highfd() notes
- * what it returns; whoever closes such a descriptor calls xs_highfd_gone() first. More than 256 at a
- * time aren't noted and can be closed by the program.
+ * The lowest descriptor >= from that is ours, or -1: close_range() leaves them alone. xs_highfd()
+ * notes what it returns; whoever closes such a descriptor calls xs_highfd_gone() first. More than
+ * 256 at a time aren't noted and can be closed by the program.
  */
 int xs_highfd_next(int from);
 void xs_highfd_gone(int fd);
