@@ -74,9 +74,6 @@ struct xs_sleeper {
 	bool signal_own;	 /* not one of the shared ones */
 	unsigned generation;	 /* counts begins: a handler may have slept in between */
 	struct xs_ptrs scratch;	 /* of struct pollfd */
-	/* what to undo when the thread is cancelled or must run handlers */
-	void (*undo)(void *arg);
-	void *undo_arg;
 	/* followers list, under the followers lock */
 	bool follows;
 	struct xs_sleeper *next, *prev;

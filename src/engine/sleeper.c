@@ -7,7 +7,6 @@
 #include "base/highfd.h"
 #include "base/rawsys.h"
 #include "engine/engine.h"
-#include "engine/signals.h"
 
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -104,13 +103,6 @@ void xs_sleeper_begin(struct xs_sleeper *s)
 void xs_sleeper_end(struct xs_sleeper *s)
 {
 	atomic_store(&s->state, 0);
-	s->undo = NULL;
-}
-
-void xs_sleeper_undo(struct xs_sleeper *s, void (*undo)(void *arg), void *arg)
-{
-	s->undo_arg = arg;
-	s->undo = undo;
 }
 
 void xs_sleeper_tell(struct xs_sleeper *s, unsigned bits)

@@ -9,15 +9,14 @@
  *
  * Signals: all of them stay blocked, a signalfd says that one is pending (signals.c). Handlers that end
  * the call run after it, when the caller's waiters are gone and the critical section is left: a handler
- * may jump out. ppoll itself is libc's, with the program's own cancel state: the sleep is the
- * cancellation point, and the caller's undo takes its waiters away.
+ * may jump out. Those of a call that goes on (SA_RESTART) run here, in a gap of the critical section. ppoll
+ * itself is libc's, with the program's own cancel state: the sleep is the cancellation point.
  */
 #include "base/clock.h"
 #include "base/crit.h"
 #include "base/rawsys.h"
 #include "base/real.h"
 #include "engine/engine.h"
-#include "engine/signals.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -42,15 +41,10 @@ struct nap {
 static void cancelled(void *arg)
 {
 	struct nap *nap = arg;
-	struct xs_crit_gap gap;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	xs_lead_drop(nap->s, nap->leads);
 	atomic_store(&nap->s->state, 0);
-	if (nap->s->undo)
-		nap->s->undo(nap->s->undo_arg);
-	nap->s->undo = NULL;
-	xs_crit_open(&gap); /* for ever: the thread ends */
 }
 
 static void fill_set(struct nap *nap)
@@ -153,7 +147,7 @@ static int look_at_signals(struct nap *nap, bool interrupted)
 	if (v == XS_SIG_EINTR || (v == XS_SIG_RESTART && !nap->restart))
 		return -EINTR;
 	if (v == XS_SIG_RESTART)
-		return nap->s->undo ? -ERESTART : run_handlers(nap);
+		return run_handlers(nap);
 	xs_sys(__NR_ppoll, NULL, 0, &now, &nap->mask, sizeof(nap->mask));
 	return 0;
 }

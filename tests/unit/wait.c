@@ -26,6 +26,14 @@
 #define THREADS 6
 #define ROUNDS 4000
 
+/* ThreadSanitizer loses count of calls that are cancelled or jumped out of. */
+static bool under_tsan(void)
+{
+	const char *san = getenv("XS_SAN");
+
+	return san && !strcmp(san, "thread");
+}
+
 /* --- a poller whose arrivals are bytes in a pipe: each names the thread that it's for -------------- */
 static int tokens[2];
 static _Atomic bool armed, in_poll;
@@ -222,9 +230,11 @@ static void test_signals(void)
 	test_signal(0, false, -EINTR);
 	test_signal(SA_RESTART, false, -EINTR);
 	test_signal(SA_RESTART, true, 1);
-	jump = true;
-	test_signal(SA_RESTART, true, 77);
-	test_signal(0, false, 77);
+	jump = !under_tsan();
+	if (jump) {
+		test_signal(SA_RESTART, true, 77);
+		test_signal(0, false, 77);
+	}
 	jump = false;
 	xs_crit_enter(&cs);
 	take((void *)0);
@@ -265,7 +275,7 @@ static _Atomic int undone;
 
 static void undo(void *arg)
 {
-	assert(arg == &undone);
+	assert(arg == &undone && xs_crit_inside());
 	undone++;
 }
 
@@ -276,9 +286,10 @@ static void *victim(void *unused)
 
 	xs_crit_enter(&cs);
 	xs_sleeper_begin(s);
-	xs_sleeper_undo(s, undo, &undone);
+	pthread_cleanup_push(undo, &undone);
 	sem_post(&asleep);
 	xs_sleeper_sleep(s, NULL, 0, 0, NULL, true);
+	pthread_cleanup_pop(0);
 	abort();
 	return unused;
 }
@@ -365,7 +376,8 @@ int main(void)
 	STEP(test_fds());
 	STEP(test_signals());
 	STEP(test_mask());
-	STEP(test_cancel());
+	if (!under_tsan())
+		STEP(test_cancel());
 	poller.fd = tokens[0];
 	xs_crit_enter(&cs);
 	assert(xs_poller_add(&poller) == 0);
@@ -375,7 +387,8 @@ int main(void)
 	STEP(test_ring(3));
 	STEP(test_ring(THREADS));
 	STEP(test_signals());
-	STEP(test_cancel());
+	if (!under_tsan())
+		STEP(test_cancel());
 	STEP(test_alone());
 	xs_progress_post(&last);
 	sem_wait(&woken);
