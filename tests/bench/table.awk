@@ -25,7 +25,7 @@ function want(rule, value, limit, above)
 function judge(id, what, mode)
 {
 	verdict = ""
-	if (id == "P8" && what ~ /mean/ && mode ~ /^(awake|asleep)$/) {
+	if (id == "P8" && what !~ /p99/ && mode ~ /^(awake|asleep)$/) {
 		want("raw <= 1.25", field("vs_raw"), 1.25, 0)
 		if (mode == "awake")
 			want("TCP <= 0.65", field("ratio"), 0.65, 0)
