@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Drives the rc carrier alone: two processes and an RDMA device. Prints one "ok" or "not ok" line per
+ * claim and figures as "# " lines.
+ *
+ *   rctest ADDRESS [check | bench]
+ */
+#include "peer.h"
+#include "base/clock.h"
+#include "base/crit.h"
+#include "base/log.h"
+#include "link/link.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PORT 18515
+
+/* What the two processes tell each other beside the link. */
+struct shared {
+	_Atomic int listening, spin, quit;
+	_Atomic uint64_t bytes, wrong, links, downs, early, copy;
+};
+
+static struct shared *shared;
+static struct sockaddr_storage address;
+static int failures, number;
+
+static void claim(bool ok, const char *what)
+{
+	printf("%sok %d %s\n", ok ? "" : "not ", ++number, what);
+	fflush(stdout);
+	if (!ok)
+		failures++;
+}
+
+static struct sockaddr_storage at_port(unsigned port)
+{
+	struct sockaddr_storage a = address;
+
+	((struct sockaddr_in *)&a)->sin_port = htons((uint16_t)port);
+	return a;
+}
+
+/* --- the server --------------------------------------------------------------------------------------- */
+static void do_listen(void *arg)
+{
+	struct sockaddr_storage bound = { .ss_family = AF_INET }, local = at_port(PORT);
+	struct xs_rdv *r;
+
+	((struct sockaddr_in *)&bound)->sin_port = htons(PORT);
+	*(enum xs_reason *)arg = xs_rc_ops.listen(&bound, &local, &r);
+}
+
+static void report(void)
+{
+	uint64_t bytes = 0, wrong = 0, downs = 0, early = 0;
+
+	for (unsigned i = 0; i < atomic_load(&peer_links_n); i++) {
+		struct xs_link *l = &peer_links[i];
+
+		bytes += atomic_load(&l->bytes);
+		wrong += atomic_load(&l->wrong);
+		downs += atomic_load(&l->down);
+		early += atomic_load(&l->early);
+	}
+	atomic_store(&shared->bytes, bytes);
+	atomic_store(&shared->wrong, wrong);
+	atomic_store(&shared->downs, downs);
+	atomic_store(&shared->early, early);
+	atomic_store(&shared->links, atomic_load(&peer_links_n));
+}
+
+static void serve(void)
+{
+	static char copy[1 << 20];
+	enum xs_reason why;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	peer_in_progress(do_listen, &why);
+	if (why)
+		printf("# listen: %s\n", xs_reason_name(why));
+	atomic_store(&shared->listening, why ? -1 : 1);
+	while (!atomic_load(&shared->quit)) {
+		for (unsigned i = 0; i < atomic_load(&peer_links_n); i++)
+			peer_links[i].copy_to = atomic_load(&shared->copy) ? copy : NULL;
+		if (atomic_load(&shared->spin)) {
+			for (int i = 0; i < 200; i++) {
+				xs_poll_once();
+				sched_yield();
+			}
+		} else {
+			usleep(2000); /* the progress thread works */
+		}
+		report();
+	}
+	_exit(0);
+}
+
+/* --- the client ------------------------------------------------------------------------------------------ */
+struct dial {
+	struct xs_link *l;
+	struct sockaddr_storage to;
+	enum xs_reason why;
+};
+
+static void do_connect(void *arg)
+{
+	struct dial *d = arg;
+	struct sockaddr_storage local = at_port(4);
+
+	d->why = xs_rc_ops.connect(d->l, &local, &d->to, &d->l->c);
+}
+
+/* A link, or NULL; *why: how it ended. */
+static struct xs_link *dial(struct sockaddr_storage to, enum xs_reason *why)
+{
+	struct dial d = { .l = calloc(1, sizeof(*d.l)), .to = to };
+
+	d.l->mine = true;
+	peer_in_progress(do_connect, &d);
+	*why = d.why;
+	if (d.why)
+		return NULL;
+	while (!atomic_load(&d.l->up) && !atomic_load(&d.l->down))
+		usleep(500);
+	*why = (enum xs_reason)atomic_load(&d.l->why);
+	return atomic_load(&d.l->up) ? d.l : NULL;
+}
+
+static double pingpong(struct xs_link *l, enum xs_lane lane, uint32_t size, int n, bool spin)
+{
+	uint8_t *buf = xs_pool_get(XS_SLAB_4K);
+	uint64_t t0 = 0;
+
+	for (int i = 0; i < n + n / 10; i++) {
+		uint64_t before = atomic_load(&l->pongs);
+
+		if (i == n / 10)
+			t0 = xs_now_ns();
+		if (peer_send(l, lane, PING, 0, 0, buf, size, XS_POST_NOW, spin))
+			return -1;
+		peer_wait_more(&l->pongs, before, spin);
+	}
+	xs_pool_put(buf, XS_SLAB_4K);
+	return (double)(xs_now_ns() - t0) / n / 1000;
+}
+
+/* Sends total bytes in segments of `size` payload bytes; MB/s or -1. */
+static double stream(struct xs_link *l, enum xs_lane lane, uint32_t size, uint64_t total, bool check,
+		     bool spin, bool copy)
+{
+	/* More buffers than entries: when one is used again, the peer has long had it. */
+	enum { RING = 512 };
+	static uint8_t *rings[2][RING];
+	static uint8_t source[1 << 20];
+	uint8_t **ring = rings[lane];
+	unsigned n = lane == XS_LANE_SMALL ? RING : 32;
+	uint64_t base = atomic_load(&shared->bytes), sent = 0, t0 = xs_now_ns();
+
+	for (int i = 0; sent < total; i++) {
+		uint8_t *buf = ring[(unsigned)i % n];
+
+		if (!buf)
+			buf = ring[(unsigned)i % n] =
+				xs_pool_get(lane == XS_LANE_SMALL ? XS_SLAB_4K : XS_SLAB_256K);
+		if (check)
+			for (uint32_t k = 0; k < size; k++)
+				buf[k] = peer_byte(base + sent + k);
+		if (copy)
+			memcpy(buf, source, size);
+		if (peer_send(l, lane, DATA, check ? F_CHECK : 0, base + sent, buf, size,
+			      XS_POST_NOW, spin))
+			return -1;
+		sent += size;
+	}
+	while (atomic_load(&shared->bytes) < base + sent && !atomic_load(&l->down)) {
+		if (spin)
+			xs_poll_once();
+		spin ? (void)sched_yield() : (void)usleep(200);
+	}
+	return atomic_load(&l->down) ? -1 : (double)sent * 1000 / (double)(xs_now_ns() - t0);
+}
+
+/* --- claims ------------------------------------------------------------------------------------------------ */
+static void check_attributes(struct xs_link *l)
+{
+	for (int i = 0; i < XS_LANES; i++) {
+		struct ibv_qp_attr a;
+
+		memset(&a, 0, sizeof(a));
+		xs_verbs_qp_query(&l->c->lane[i], &a,
+				  IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT |
+					  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_PATH_MTU);
+		printf("# lane %d: state %d rnr timer %d timeout %d retry %d rnr retry %d mtu %d\n",
+		       i, a.qp_state, a.min_rnr_timer, a.timeout, a.retry_cnt, a.rnr_retry,
+		       128 << a.path_mtu);
+		claim(a.qp_state == IBV_QPS_RTS && a.min_rnr_timer == 12 && a.timeout == 14 &&
+			      a.retry_cnt == 6 && a.rnr_retry == 6,
+		      "the queue pair's times and counts are ours");
+	}
+}
+
+static uint64_t hw_counter(const char *name)
+{
+	char path[256];
+	unsigned long long v = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/rxe0/ports/1/hw_counters/%s", name);
+	f = fopen(path, "r");
+	if (f && fscanf(f, "%llu", &v) != 1)
+		v = 0;
+	if (f)
+		fclose(f);
+	return v;
+}
+
+static void check_counters(struct xs_link *l)
+{
+	struct xs_link_info a, b;
+
+	xs_rc_ops.info(l->c, &a);
+	for (int i = 0; i < 20000; i++)
+		peer_send(l, XS_LANE_SMALL, DATA, 0, 0, "0123456789abcdef", 16,
+			  i % 8 == 7 ? XS_POST_NOW : 0, true);
+	xs_rc_ops.info(l->c, &b);
+	printf("# posts %llu signalled %llu doorbells %llu rnr %llu hw rnr %llu registrations %llu\n",
+	       (unsigned long long)b.wire_posts, (unsigned long long)b.wire_signalled,
+	       (unsigned long long)atomic_load(&l->c->lane[0].doorbells),
+	       (unsigned long long)b.wire_rnr, (unsigned long long)hw_counter("rcvd_rnr_err"),
+	       (unsigned long long)b.registrations);
+	claim(b.wire_rnr == 0 && hw_counter("rcvd_rnr_err") == 0, "no receiver was ever not ready");
+	claim(b.wire_signalled * 16 <= b.wire_posts, "at most one request in 16 is signalled");
+	claim(a.registrations == b.registrations, "nothing is registered after warm-up");
+}
+
+static void break_qp(void *arg)
+{
+	xs_verbs_qp_error(&((struct xs_link *)arg)->c->lane[XS_LANE_BULK]);
+}
+
+static void do_destroy(void *arg)
+{
+	xs_rc_ops.destroy(((struct xs_link *)arg)->c);
+}
+
+static void *breaker(void *arg)
+{
+	usleep(30000);
+	peer_in_progress(break_qp, arg);
+	return NULL;
+}
+
+static void check_death(void)
+{
+	uint64_t downs = atomic_load(&shared->downs);
+	enum xs_reason why;
+	struct xs_link *l = dial(at_port(PORT), &why);
+	pthread_t t;
+
+	claim(l != NULL, "a second link comes up");
+	if (!l)
+		return;
+	pthread_create(&t, NULL, breaker, l);
+	stream(l, XS_LANE_BULK, 65504, 1 << 30, false, false, false);
+	pthread_join(t, NULL);
+	peer_wait(&l->down, false);
+	claim(atomic_load(&l->why) == XS_R_LINK_LOST, "a queue pair in error ends the link: link-lost");
+	claim(atomic_load(&l->c->failed) && l->c->lane[0].last_wqe && l->c->lane[1].last_wqe,
+	      "both queue pairs were drained before they were destroyed");
+	for (int i = 0; i < 2000 && atomic_load(&shared->downs) == downs; i++)
+		usleep(1000);
+	claim(atomic_load(&shared->downs) == downs + 1, "the peer's end goes down as well");
+	peer_in_progress(do_destroy, l);
+}
+
+static void check_refusals(void)
+{
+	struct sockaddr_storage nowhere = at_port(PORT);
+	enum xs_reason why;
+
+	claim(!dial(at_port(PORT + 1), &why) && why == XS_R_NO_SHIM,
+	      "nobody listens there: no-shim");
+	((struct sockaddr_in *)&nowhere)->sin_addr.s_addr = htonl(0xc6336401); /* 198.51.100.1 */
+	claim(!dial(nowhere, &why) && why == XS_R_NO_ROUTE, "no way to get there: no-route");
+}
+
+static void check(void)
+{
+	enum xs_reason why;
+	struct xs_link *l = dial(at_port(PORT), &why), *m;
+	double us;
+
+	if (!l)
+		printf("# %s\n", xs_reason_name(why));
+	claim(l != NULL, "the link comes up");
+	if (!l)
+		return;
+	printf("# entries %u of %u, %u of %u\n", l->entries[0], l->size[0], l->entries[1],
+	       l->size[1]);
+	check_attributes(l);
+	us = pingpong(l, XS_LANE_SMALL, 64, 500, false);
+	printf("# ping-pong 64 B by the progress threads: %.0f us\n", us);
+	claim(us > 0, "ping-pong, served by the progress threads");
+	claim(pingpong(l, XS_LANE_BULK, 3000, 200, false) > 0, "ping-pong on the bulk lane");
+	claim(stream(l, XS_LANE_BULK, l->size[1] - 32, 24 << 20, true, false, false) > 0 &&
+		      atomic_load(&shared->wrong) == 0,
+	      "chunks arrive in order and whole");
+	claim(stream(l, XS_LANE_SMALL, 1000, 2 << 20, true, false, false) > 0 &&
+		      atomic_load(&shared->wrong) == 0,
+	      "small segments arrive in order and whole");
+	peer_hold = true;
+	claim(pingpong(l, XS_LANE_SMALL, 200, 500, false) > 0, "held memory comes back from other threads");
+	peer_hold = false;
+	check_counters(l);
+	check_death();
+	check_refusals();
+	m = dial(at_port(PORT), &why);
+	claim(m && stream(m, XS_LANE_BULK, 65504, 8 << 20, true, false, false) > 0, "a new link works after one died");
+	claim(atomic_load(&shared->early) == 0, "no segment was delivered before its link was up");
+	claim(pingpong(l, XS_LANE_SMALL, 64, 200, false) > 0, "the first link still works");
+}
+
+static void bench(void)
+{
+	static const uint32_t sizes[] = { 16 << 10, 64 << 10, 128 << 10, 256 << 10 };
+	enum xs_reason why;
+	struct xs_link *l = dial(at_port(PORT), &why);
+
+	if (!l) {
+		printf("# %s\n", xs_reason_name(why));
+		failures++;
+		return;
+	}
+	check_attributes(l);
+	for (int round = 0; round < 3; round++) {
+		for (int spin = 0; spin < 2; spin++) {
+			atomic_store(&shared->spin, spin);
+			printf("# 64 B ping-pong %s: %.1f us\n", spin ? "yield-polling" : "events",
+			       pingpong(l, XS_LANE_SMALL, 64, 1500, spin));
+		}
+		for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+			for (int copy = 0; copy < 2; copy++) {
+				atomic_store(&shared->copy, (uint64_t)copy);
+				atomic_store(&shared->spin, 0);
+				usleep(10000);
+				printf("# stream %u KiB, %s: %.1f MB/s\n", sizes[i] >> 10,
+				       copy ? "copied" : "no copy",
+				       stream(l, XS_LANE_BULK, sizes[i] - 32, 48 << 20, false,
+					      false, copy));
+				fflush(stdout);
+			}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in *a = (struct sockaddr_in *)&address;
+	pid_t server;
+	int status;
+
+	if (argc < 2 || inet_pton(AF_INET, argv[1], &a->sin_addr) != 1)
+		return 2;
+	a->sin_family = AF_INET;
+	if (getenv("XSHIM_LOG"))
+		xs_log_init(atoi(getenv("XSHIM_LOG")), "stderr");
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	server = fork();
+	if (server == 0)
+		serve();
+	while (!atomic_load(&shared->listening))
+		usleep(1000);
+	claim(atomic_load(&shared->listening) > 0, "the rendezvous is open");
+	if (argc > 2 && strcmp(argv[2], "bench") == 0)
+		bench();
+	else
+		check();
+	if (argc <= 2 || strcmp(argv[2], "bench") != 0) {
+		enum xs_reason why;
+		struct xs_link *l = dial(at_port(PORT), &why);
+
+		kill(server, SIGKILL);
+		if (l)
+			peer_wait(&l->down, false);
+		claim(l && atomic_load(&l->why) == XS_R_LINK_LOST, "a killed peer ends the link");
+	}
+	atomic_store(&shared->quit, 1);
+	waitpid(server, &status, 0);
+	printf("1..%d\n", number);
+	return failures ? 1 : 0;
+}
