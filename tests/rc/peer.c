@@ -43,12 +43,17 @@ static bool is_more(void *arg)
 
 static void wait_for(bool (*done)(void *), void *arg, bool spin)
 {
-	while (spin && !done(arg)) {
-		xs_poll_once();
-		sched_yield();
-	}
-	if (spin)
+	struct xs_crit cs;
+
+	if (spin) { /* one critical section, as a door's spin is */
+		xs_crit_enter(&cs);
+		while (!done(arg)) {
+			xs_poll_once();
+			sched_yield();
+		}
+		xs_crit_leave(&cs);
 		return;
+	}
 	atomic_fetch_add(&waiters, 1);
 	pthread_mutex_lock(&mutex);
 	while (!done(arg))

@@ -3,7 +3,7 @@
  * Drives the rc carrier alone: two processes and an RDMA device. Prints one "ok" or "not ok" line per
  * claim and figures as "# " lines.
  *
- *   rctest ADDRESS [check | bench]
+ *   rctest ADDRESS [check | bench | lat]
  */
 #include "peer.h"
 #include "base/clock.h"
@@ -94,10 +94,14 @@ static void serve(void)
 		for (unsigned i = 0; i < atomic_load(&peer_links_n); i++)
 			peer_links[i].copy_to = atomic_load(&shared->copy) ? copy : NULL;
 		if (atomic_load(&shared->spin)) {
+			struct xs_crit cs;
+
+			xs_crit_enter(&cs);
 			for (int i = 0; i < 200; i++) {
 				xs_poll_once();
 				sched_yield();
 			}
+			xs_crit_leave(&cs);
 		} else {
 			usleep(2000); /* the progress thread works */
 		}
@@ -112,6 +116,11 @@ struct dial {
 	struct sockaddr_storage to;
 	enum xs_reason why;
 };
+
+static void do_destroy(void *arg)
+{
+	xs_rc_ops.destroy(((struct xs_link *)arg)->c);
+}
 
 static void do_connect(void *arg)
 {
@@ -134,7 +143,11 @@ static struct xs_link *dial(struct sockaddr_storage to, enum xs_reason *why)
 	while (!atomic_load(&d.l->up) && !atomic_load(&d.l->down))
 		usleep(500);
 	*why = (enum xs_reason)atomic_load(&d.l->why);
-	return atomic_load(&d.l->up) ? d.l : NULL;
+	if (atomic_load(&d.l->up))
+		return d.l;
+	peer_in_progress(do_destroy, d.l);
+	free(d.l);
+	return NULL;
 }
 
 static double pingpong(struct xs_link *l, enum xs_lane lane, uint32_t size, int n, bool spin)
@@ -249,11 +262,6 @@ static void break_qp(void *arg)
 	xs_verbs_qp_error(&((struct xs_link *)arg)->c->lane[XS_LANE_BULK]);
 }
 
-static void do_destroy(void *arg)
-{
-	xs_rc_ops.destroy(((struct xs_link *)arg)->c);
-}
-
 static void *breaker(void *arg)
 {
 	usleep(30000);
@@ -295,6 +303,85 @@ static void check_refusals(void)
 	claim(!dial(nowhere, &why) && why == XS_R_NO_ROUTE, "no way to get there: no-route");
 }
 
+/* The child of a fork makes no verbs calls and takes nothing from its parent. */
+static void check_fork(struct xs_link *l)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct xs_link mine = { 0 };
+		struct sockaddr_storage a = at_port(PORT);
+
+		xs_rc_ops.fork_child();
+		xs_pool_fork_child();
+		xs_progress_fork_child();
+		_exit(xs_rc_ops.connect(&mine, &a, &a, &mine.c) || atomic_load(&mine.c->failed) ==
+		      XS_R_FORKED ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	claim(status == 0, "a forked child is refused: forked");
+	claim(pingpong(l, XS_LANE_SMALL, 64, 100, false) > 0, "the parent's link survives it");
+}
+
+static void do_listen_own(void *arg)
+{
+	struct sockaddr_storage bound = at_port(PORT + 2);
+	struct xs_rdv *r;
+
+	*(enum xs_reason *)arg = xs_rc_ops.listen(&bound, &bound, &r);
+}
+
+static void check_self(void)
+{
+	enum xs_reason why;
+	struct xs_link *l;
+
+	peer_in_progress(do_listen_own, &why);
+	claim(why == XS_R_NONE, "a rendezvous on the device's own address");
+	l = dial(at_port(PORT + 2), &why);
+	claim(l && pingpong(l, XS_LANE_SMALL, 64, 100, false) > 0, "a link to oneself");
+	if (!l)
+		return;
+	peer_in_progress(break_qp, l);
+	peer_wait(&l->down, false);
+	peer_wait(&peer_links[0].down, false);
+	peer_in_progress(do_destroy, l);
+	peer_in_progress(do_destroy, &peer_links[0]);
+}
+
+static void do_close(void *arg)
+{
+	(void)arg;
+	xs_rc_ops.close_devices();
+}
+
+static void do_disconnect(void *arg)
+{
+	xs_rc_ops.disconnect(((struct xs_link *)arg)->c);
+}
+
+/* set*id: everything is closed, and opened again by the next link. */
+static void check_reopen(struct xs_link *l, struct xs_link *m)
+{
+	enum xs_reason why;
+	struct xs_pool_info i;
+
+	peer_in_progress(do_disconnect, l);
+	peer_wait(&l->down, false);
+	peer_in_progress(do_disconnect, m);
+	peer_wait(&m->down, false);
+	peer_in_progress(do_close, NULL);
+	peer_in_progress(do_destroy, l);
+	peer_in_progress(do_destroy, m);
+	xs_pool_info(&i);
+	/* 32 chunks and 512 small pieces are stream()'s. */
+	claim(i.used == 32 * (256u << 10) + 512 * 4096u, "closing gives all memory back");
+	l = dial(at_port(PORT), &why);
+	claim(l && pingpong(l, XS_LANE_SMALL, 64, 100, false) > 0,
+	      "the device is opened again after it was closed");
+}
+
 static void check(void)
 {
 	enum xs_reason why;
@@ -329,6 +416,10 @@ static void check(void)
 	claim(m && stream(m, XS_LANE_BULK, 65504, 8 << 20, true, false, false) > 0, "a new link works after one died");
 	claim(atomic_load(&shared->early) == 0, "no segment was delivered before its link was up");
 	claim(pingpong(l, XS_LANE_SMALL, 64, 200, false) > 0, "the first link still works");
+	check_self();
+	check_fork(l);
+	if (m)
+		check_reopen(l, m);
 }
 
 static void bench(void)
@@ -350,22 +441,34 @@ static void bench(void)
 			       pingpong(l, XS_LANE_SMALL, 64, 1500, spin));
 		}
 		for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-			for (int copy = 0; copy < 2; copy++) {
-				atomic_store(&shared->copy, (uint64_t)copy);
-				atomic_store(&shared->spin, 0);
+			for (int spin = 0; spin < 2; spin++) {
+				atomic_store(&shared->copy, 1);
+				atomic_store(&shared->spin, spin);
 				usleep(10000);
-				printf("# stream %u KiB, %s: %.1f MB/s\n", sizes[i] >> 10,
-				       copy ? "copied" : "no copy",
-				       stream(l, XS_LANE_BULK, sizes[i] - 32, 48 << 20, false,
-					      false, copy));
+				printf("# stream %u KiB, copied, %s: %.1f MB/s\n", sizes[i] >> 10,
+				       spin ? "yield-polling" : "events",
+				       stream(l, XS_LANE_BULK, sizes[i] - 32, 32 << 20, false,
+					      spin, true));
 				fflush(stdout);
 			}
 	}
 }
 
+static void latency(void)
+{
+	enum xs_reason why;
+	struct xs_link *l = dial(at_port(PORT), &why);
+
+	atomic_store(&shared->spin, 1);
+	for (int i = 0; l && i < 5; i++)
+		printf("# 64 B ping-pong yield-polling: %.1f us\n",
+		       pingpong(l, XS_LANE_SMALL, 64, 3000, true));
+}
+
 int main(int argc, char **argv)
 {
 	struct sockaddr_in *a = (struct sockaddr_in *)&address;
+	const char *what = argc > 2 ? argv[2] : "check";
 	pid_t server;
 	int status;
 
@@ -382,11 +485,13 @@ int main(int argc, char **argv)
 	while (!atomic_load(&shared->listening))
 		usleep(1000);
 	claim(atomic_load(&shared->listening) > 0, "the rendezvous is open");
-	if (argc > 2 && strcmp(argv[2], "bench") == 0)
+	if (strcmp(what, "bench") == 0)
 		bench();
+	else if (strcmp(what, "lat") == 0)
+		latency();
 	else
 		check();
-	if (argc <= 2 || strcmp(argv[2], "bench") != 0) {
+	if (strcmp(what, "check") == 0) {
 		enum xs_reason why;
 		struct xs_link *l = dial(at_port(PORT), &why);
 

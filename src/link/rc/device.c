@@ -124,8 +124,10 @@ static int pool_reg(void *device, void *addr, size_t len, uint32_t *key, void **
 	struct ibv_mr *mr;
 	int r = xs_verbs_register(device, addr, len, &mr);
 
-	if (r)
+	if (r) {
+		atomic_store(&((struct xs_rc_dev *)device)->refused, true);
 		return r;
+	}
 	*key = mr->lkey;
 	*handle = mr;
 	return 0;
@@ -377,11 +379,12 @@ static enum xs_reason promise(struct xs_rc_dev *d, struct xs_conduit *c)
 		bulk = BULK_LEAST;
 	c->entries[XS_LANE_SMALL] =
 		xs_rq_promise(&d->rq[XS_LANE_SMALL], (uint32_t)small, SMALL_LEAST);
-	if (!c->entries[XS_LANE_SMALL])
-		return XS_R_NO_MEMORY;
-	c->entries[XS_LANE_BULK] =
-		xs_rq_promise(&d->rq[XS_LANE_BULK], (uint32_t)bulk, BULK_LEAST);
-	return c->entries[XS_LANE_BULK] ? XS_R_NONE : XS_R_NO_MEMORY;
+	if (c->entries[XS_LANE_SMALL])
+		c->entries[XS_LANE_BULK] =
+			xs_rq_promise(&d->rq[XS_LANE_BULK], (uint32_t)bulk, BULK_LEAST);
+	if (c->entries[XS_LANE_BULK])
+		return XS_R_NONE;
+	return atomic_load(&d->refused) ? XS_R_MEMLOCK : XS_R_NO_MEMORY;
 }
 
 enum xs_reason xs_dev_join(struct xs_rc_dev *d, struct xs_conduit *c)

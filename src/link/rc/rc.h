@@ -69,6 +69,7 @@ struct xs_rc_dev {
 	struct xs_rc_rq rq[XS_LANES];
 	struct xs_pool_reg pool;
 	bool attached, polled, watched;
+	_Atomic bool refused; /* memory couldn't be registered: the memlock limit */
 	_Atomic uint32_t refs; /* the list's and one per conduit */
 	struct xs_poller poller;
 	struct xs_fdwatch async;
