@@ -27,11 +27,11 @@
 enum { XSHIM_PLANE_LIST(XSHIM_ID) XSHIM_PLANES };
 
 /* A sending direction on its way between planes (DESIGN.md: S), and a receiving one (R). */
-#define XSHIM_TX_LIST(X)                                                              \
-	X(KERN, "kern")                                                               \
-	X(PREP, "prep")                                                               \
-	X(READY, "ready") X(PLANE, "plane") X(SWD, "swd") X(RET, "ret") X(OUT, "out") \
-		X(DONE, "done")
+#define XSHIM_TX_LIST(X)  \
+	X(KERN, "kern")   \
+	X(PREP, "prep")   \
+	X(READY, "ready") \
+	X(PLANE, "plane") X(SWD, "swd") X(RET, "ret") X(OUT, "out") X(DONE, "done")
 #define XSHIM_TX_ID(id, name) XSHIM_TX_##id,
 enum { XSHIM_TX_LIST(XSHIM_TX_ID) XSHIM_TX_STATES };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state file (include/xshim.h) and the report. Silent in every failure: without a file, rows come
- * from private memory and all else works.
+ * The state file (include/xshim.h) and the report. Silent in every failure: without a file, rows
+ * come from private memory and all else works.
  */
 #ifndef XS_SOCK_STATS_H
 #define XS_SOCK_STATS_H
@@ -23,11 +23,12 @@ void xs_stats_pair(struct xshim_conn *row, uint32_t id, uint64_t link, unsigned 
  * reason's name). One write(2) with O_APPEND. */
 void xs_stats_report(const struct xshim_conn *row, const char *end);
 
-/* Process-wide counters from the links (xs_link_info), before a report or on the progress thread. */
+/* Process-wide counters from the links (xs_link_info): at the end, and when the file asks for it.
+ * Takes the links' lock. */
 void xs_stats_links(void);
 
-/* `xshim return`: starts to watch the file for requests (inotify, in the progress thread) once a link
- * exists; request(fd, -1: all) is called in the progress thread; then answered is set. */
+/* `xshim return`: starts to watch the file for requests (inotify, in the progress thread) once a
+ * link exists; request(fd, -1: all) is called in the progress thread; then answered is set. */
 void xs_stats_watch(void (*request)(int fd));
 
 /* exit: unlink the file. Fork child: a file of its own at its first connection. */

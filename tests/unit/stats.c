@@ -417,8 +417,10 @@ static int serve(const char *where)
 	fflush(stdout);
 	p[1].fd = watched->fd;
 	while (poll(p, 2, -1) > 0) {
-		if (p[0].revents && read(0, line, sizeof(line)) <= 0)
+		if (p[0].revents && (read(0, line, sizeof(line)) <= 0 || line[0] == 'e'))
 			break;
+		if (line[0] == 'x')
+			execlp("cat", "cat", NULL);
 		if (p[1].revents && line[0] != 'd') /* "deaf" */
 			watched->fn(watched, POLLIN);
 		else if (p[1].revents)
