@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tables of the epoll sets: all sets, the items of a socket, and the items' memory, which is never given
+ * back and never comes from the program's allocator (locks are held where it's needed).
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/rawsys.h"
+#include "sock/epollset.h"
+
+#define BUCKETS 4096
+#define CHUNK 65536
+
+static struct xs_lock index_lock = XS_LOCK_INIT(XS_RANK_LEAF);
+static struct xs_ep_item *bucket[BUCKETS]; /* index lock */
+static struct xs_ep_item *spare;	   /* index lock */
+static struct xs_ep_set *sets;		   /* index lock */
+
+static void *map(size_t len)
+{
+	long m = xs_sys(__NR_mmap, 0, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			0);
+
+	return m < 0 && m > -4096 ? NULL : (void *)m;
+}
+
+int xs_ep_grow(struct xs_ep_items *a, uint32_t least)
+{
+	uint32_t room = a->room ? a->room : 512;
+	void *at;
+	long m;
+
+	if (least <= a->room)
+		return 0;
+	while (room < least)
+		room *= 2;
+	if (a->room) {
+		m = xs_sys(__NR_mremap, a->at, a->room * sizeof(*a->at), room * sizeof(*a->at),
+			   MREMAP_MAYMOVE, 0);
+		at = m < 0 && m > -4096 ? NULL : (void *)m;
+	} else {
+		at = map(room * sizeof(*a->at));
+	}
+	if (!at)
+		return -ENOMEM;
+	a->at = at;
+	a->room = room;
+	return 0;
+}
+
+/* index lock */
+static void more_items(void)
+{
+	struct xs_ep_item *it = map(CHUNK);
+
+	for (size_t i = 0; it && i < CHUNK / sizeof(*it); i++) {
+		it[i].hash_next = spare;
+		spare = &it[i];
+	}
+}
+
+struct xs_ep_item *xs_ep_item_new(void)
+{
+	struct xs_ep_item *it;
+
+	xs_lock_take(&index_lock);
+	if (!spare)
+		more_items();
+	it = spare;
+	if (it)
+		spare = it->hash_next;
+	xs_lock_drop(&index_lock);
+	if (it)
+		memset(it, 0, sizeof(*it));
+	return it;
+}
+
+void xs_ep_item_free(struct xs_ep_item *it)
+{
+	xs_lock_take(&index_lock);
+	it->hash_next = spare;
+	spare = it;
+	xs_lock_drop(&index_lock);
+}
+
+static struct xs_ep_item **bucket_of(const struct xs_obj *obj)
+{
+	uint64_t h = (uint64_t)(uintptr_t)obj * 0x9e3779b97f4a7c15ULL;
+
+	return &bucket[h >> 52];
+}
+
+void xs_ep_index_add(struct xs_ep_item *it)
+{
+	struct xs_ep_item **b = bucket_of(it->obj);
+
+	xs_lock_take(&index_lock);
+	it->hash_next = *b;
+	it->hash_prev = b;
+	if (*b)
+		(*b)->hash_prev = &it->hash_next;
+	*b = it;
+	xs_lock_drop(&index_lock);
+}
+
+void xs_ep_index_del(struct xs_ep_item *it)
+{
+	xs_lock_take(&index_lock);
+	*it->hash_prev = it->hash_next;
+	if (it->hash_next)
+		it->hash_next->hash_prev = it->hash_prev;
+	xs_lock_drop(&index_lock);
+}
+
+/* Only if it isn't on its way out: its last reference may be gone already. */
+static bool hold(struct xs_ep_set *set)
+{
+	uint32_t refs = atomic_load(&set->obj.refs);
+
+	while (refs & ~XS_OBJ_LIVE && refs & XS_OBJ_LIVE)
+		if (atomic_compare_exchange_weak(&set->obj.refs, &refs, refs + 1))
+			return true;
+	return false;
+}
+
+unsigned xs_ep_index_items(const struct xs_obj *obj, struct xs_ep_ref *out, unsigned max,
+			   unsigned skip)
+{
+	unsigned n = 0, seen = 0;
+
+	xs_lock_take(&index_lock);
+	for (struct xs_ep_item *it = *bucket_of(obj); it && n < max; it = it->hash_next) {
+		if (it->obj != obj || seen++ < skip || !hold(it->set))
+			continue;
+		out[n].set = it->set;
+		out[n++].index = it->index;
+	}
+	xs_lock_drop(&index_lock);
+	return n;
+}
+
+void xs_ep_index_each(const struct xs_obj *obj, void (*fn)(struct xs_ep_item *it, void *arg),
+		      void *arg)
+{
+	xs_lock_take(&index_lock);
+	for (struct xs_ep_item *it = *bucket_of(obj); it; it = it->hash_next)
+		if (it->obj == obj)
+			fn(it, arg);
+	xs_lock_drop(&index_lock);
+}
+
+void xs_ep_sets_add(struct xs_ep_set *set)
+{
+	xs_lock_take(&index_lock);
+	set->next = sets;
+	set->prev = &sets;
+	if (sets)
+		sets->prev = &set->next;
+	sets = set;
+	xs_lock_drop(&index_lock);
+}
+
+void xs_ep_sets_del(struct xs_ep_set *set)
+{
+	xs_lock_take(&index_lock);
+	*set->prev = set->next;
+	if (set->next)
+		set->next->prev = set->prev;
+	xs_lock_drop(&index_lock);
+}
+
+void xs_ep_sets_each(void (*fn)(struct xs_ep_set *set, void *arg), void *arg)
+{
+	struct xs_ep_set *set, *last = NULL;
+
+	xs_lock_take(&index_lock);
+	set = sets;
+	while (set) {
+		if (!hold(set)) {
+			set = set->next;
+			continue;
+		}
+		xs_lock_drop(&index_lock);
+		fn(set, arg);
+		if (last)
+			xs_obj_put(&last->obj);
+		last = set; /* held: its place in the list stays */
+		xs_lock_take(&index_lock);
+		set = set->next;
+	}
+	xs_lock_drop(&index_lock);
+	if (last)
+		xs_obj_put(&last->obj);
+}
+
+static void reset(struct xs_ep_set *set)
+{
+	xs_lock_init(&set->lock, XS_RANK_SET);
+	xs_lock_init(&set->ready, XS_RANK_LEAF);
+	set->sleepers = NULL;
+	set->inherited = true;
+}
+
+void xs_ep_index_fork_child(void)
+{
+	xs_lock_init(&index_lock, XS_RANK_LEAF);
+	for (struct xs_ep_set *set = sets; set; set = set->next)
+		reset(set);
+}

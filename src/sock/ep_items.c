@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * epoll_ctl, and what happens to items when descriptors close or sockets become managed. The kernel's
+ * call comes first and its errors are the result; our record follows.
+ */
+#include <errno.h>
+
+#include "base/crit.h"
+#include "base/log.h"
+#include "base/rawsys.h"
+#include "sock/epollset.h"
+#include "sock/sock.h"
+
+#define REFS 32
+
+/* --- items ----------------------------------------------------------------------------------------------- */
+static struct xs_ep_item *find(struct xs_ep_set *set, int fd)
+{
+	return fd >= 0 && (uint32_t)fd < set->by_fd.room ? set->by_fd.at[fd] : NULL;
+}
+
+/* A record for fd, not yet in anything; its object's reference is taken over. */
+static struct xs_ep_item *prepare(struct xs_ep_set *set, int fd, struct xs_obj *obj)
+{
+	struct xs_ep_item *it = xs_ep_item_new();
+	uint32_t i = set->items.n;
+
+	if (!it)
+		return NULL;
+	if (set->holes.n)
+		i = (uint32_t)(uintptr_t)set->holes.at[--set->holes.n];
+	if (xs_ep_grow(&set->items, i + 1) || xs_ep_grow(&set->by_fd, (uint32_t)fd + 1)) {
+		xs_ep_item_free(it);
+		return NULL;
+	}
+	it->waiter.notify = xs_ep_notify;
+	it->set = set;
+	it->obj = obj;
+	it->fd = fd;
+	it->index = i;
+	return it;
+}
+
+static void take_events(struct xs_ep_item *it, const struct epoll_event *ev)
+{
+	it->events = ev->events | EPOLLERR | EPOLLHUP;
+	it->data = ev->data;
+	atomic_store(&it->exclusive, (ev->events & EPOLLEXCLUSIVE) != 0);
+	atomic_store(&it->armed, it->events);
+}
+
+static void publish(struct xs_ep_set *set, struct xs_ep_item *it)
+{
+	set->items.at[it->index] = it;
+	if (it->index >= set->items.n)
+		set->items.n = it->index + 1;
+	set->by_fd.at[it->fd] = it;
+	xs_ep_index_add(it);
+	if (it->obj->kind == XS_FD_EPOLL) {
+		atomic_fetch_add(&set->inners, 1);
+		return;
+	}
+	xs_waiter_add((struct xs_sock *)it->obj, &it->waiter);
+}
+
+struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it)
+{
+	struct xs_obj *obj = it->obj;
+
+	if (obj->kind == XS_FD_EPOLL)
+		atomic_fetch_sub(&set->inners, 1);
+	else
+		xs_waiter_del((struct xs_sock *)obj, &it->waiter);
+	xs_ep_unlist(it);
+	xs_ep_uncount(set, it);
+	xs_ep_index_del(it);
+	if (set->by_fd.at[it->fd] == it)
+		set->by_fd.at[it->fd] = NULL;
+	set->items.at[it->index] = NULL;
+	if (!xs_ep_grow(&set->holes, set->holes.n + 1))
+		set->holes.at[set->holes.n++] = (struct xs_ep_item *)(uintptr_t)it->index;
+	xs_ep_item_free(it);
+	return obj;
+}
+
+/* --- epoll_ctl -------------------------------------------------------------------------------------------- */
+static int control(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	return (int)xs_sys(__NR_epoll_ctl, epfd, op, fd, ev);
+}
+
+static void manage(struct xs_ep_set *set, struct xs_ep_item *it)
+{
+	if (it->obj->kind != XS_FD_SOCK || !xs_managed((struct xs_sock *)it->obj))
+		return;
+	xs_ep_count(set, it);
+	xs_ep_convert(set, it);
+	xs_ep_list(it, true); /* reported if it's ready now */
+}
+
+/* *left: an object whose reference is to be put once the lock is dropped. */
+static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev, struct xs_obj **left)
+{
+	struct xs_obj *obj = xs_fdtable_get(fd, xs_fdtable_kind(fd));
+	int r = control(epfd, EPOLL_CTL_ADD, fd, ev);
+	struct xs_ep_item *it, *old;
+
+	*left = obj;
+	if (r < 0 || !obj || obj == &set->obj)
+		return r;
+	old = find(set, fd);
+	if (old) /* the kernel had dropped it, or it's an orphan */
+		atomic_store(&old->orphan, true);
+	it = prepare(set, fd, obj);
+	if (!it) {
+		XS_LOG(WARN, "epoll fd=%d: no memory for an item", epfd);
+		return r;
+	}
+	*left = NULL;
+	take_events(it, ev);
+	publish(set, it);
+	if (obj->kind == XS_FD_EPOLL)
+		atomic_store(&((struct xs_ep_set *)obj)->watched, true);
+	else
+		manage(set, it);
+	return r;
+}
+
+static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev)
+{
+	struct xs_ep_item *it = find(set, fd);
+	struct epoll_event form;
+	struct xs_ep_item wish;
+	int r;
+
+	if (!it || !it->converted || ev->events & EPOLLEXCLUSIVE) {
+		r = control(epfd, EPOLL_CTL_MOD, fd, ev);
+		if (r == 0 && it)
+			take_events(it, ev);
+		return r;
+	}
+	wish.events = ev->events;
+	wish.index = it->index;
+	wish.watch_in = it->watch_in;
+	form = xs_ep_watch_form(set, &wish);
+	r = control(epfd, EPOLL_CTL_MOD, fd, &form);
+	if (r < 0)
+		return r;
+	take_events(it, ev);
+	xs_ep_list(it, true); /* reported if it's ready now */
+	return 0;
+}
+
+static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
+		       struct xs_obj **left)
+{
+	struct xs_ep_item *it = find(set, fd);
+	int r = control(epfd, EPOLL_CTL_DEL, fd, ev);
+
+	if (it && (r == 0 || r == -ENOENT) && !it->orphan)
+		*left = xs_ep_forget(set, it);
+	return r;
+}
+
+static int locked_ctl(struct xs_ep_set *set, int epfd, int op, int fd, struct epoll_event *ev,
+		      struct xs_obj **left)
+{
+	if (op == EPOLL_CTL_DEL)
+		return remove_item(set, epfd, fd, ev, left);
+	if (!ev || (op != EPOLL_CTL_ADD && op != EPOLL_CTL_MOD))
+		return control(epfd, op, fd, ev);
+	if (xs_ep_is_token(set, ev->data.u64))
+		xs_ep_redraw(set);
+	return op == EPOLL_CTL_ADD ? add(set, epfd, fd, ev, left) : modify(set, epfd, fd, ev);
+}
+
+/* An inner set must show its members' readiness by its own descriptor from now on. */
+static void show_inner(int op, int fd)
+{
+	struct xs_obj *obj = op == EPOLL_CTL_ADD ? xs_fdtable_get(fd, XS_FD_EPOLL) : NULL;
+
+	if (!obj)
+		return;
+	xs_ep_want_wake((struct xs_ep_set *)obj);
+	xs_obj_put(obj);
+}
+
+/* A set that was made where we didn't see it: what's in it isn't known. */
+static int foreign_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	int r = control(epfd, op, fd, ev);
+
+	if (!r && op == EPOLL_CTL_ADD)
+		xs_fd_pin(fd, XS_R_EPOLL_SET);
+	return r;
+}
+
+int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	struct xs_obj *obj = xs_fdtable_get(epfd, XS_FD_EPOLL), *left = NULL;
+	struct xs_ep_set *set = (struct xs_ep_set *)obj;
+	int keep = errno, r;
+	struct xs_crit cs;
+
+	if (!set)
+		return foreign_ctl(epfd, op, fd, ev);
+	if (op == EPOLL_CTL_ADD && ev && ev->events & EPOLLEXCLUSIVE)
+		xs_fd_pin(fd, XS_R_EPOLL_SET); /* the kernel chooses whom to wake */
+	xs_crit_enter(&cs);
+	xs_lock_take(&set->lock);
+	r = locked_ctl(set, epfd, op, fd, ev, &left);
+	xs_lock_drop(&set->lock);
+	if (!r)
+		show_inner(op, fd);
+	if (left)
+		xs_obj_put(left);
+	xs_obj_put(obj);
+	xs_crit_leave(&cs);
+	errno = keep;
+	return r;
+}
+
+/* --- descriptors close --------------------------------------------------------------------------------- */
+static struct xs_ep_item *at_ref(const struct xs_ep_ref *ref, const struct xs_obj *obj)
+{
+	struct xs_ep_set *set = ref->set;
+	struct xs_ep_item *it = ref->index < set->items.n ? set->items.at[ref->index] : NULL;
+
+	return it && it->obj == obj ? it : NULL;
+}
+
+static void close_item(const struct xs_ep_ref *ref, struct xs_obj *obj, int fd, bool last)
+{
+	struct xs_ep_set *set = ref->set;
+	struct epoll_event ev = { 0 };
+	struct xs_obj *left = NULL;
+	struct xs_ep_item *it;
+
+	xs_lock_take(&set->lock);
+	it = at_ref(ref, obj);
+	if (it && last) {
+		if (it->converted && !it->orphan)
+			control(atomic_load(&set->fd), EPOLL_CTL_DEL, it->fd, &ev);
+		left = xs_ep_forget(set, it);
+	} else if (it && it->fd == fd) {
+		xs_ep_restore(set, it);
+		atomic_store(&it->orphan, true);
+	}
+	xs_lock_drop(&set->lock);
+	if (left)
+		xs_obj_put(left);
+	xs_obj_put(&set->obj);
+}
+
+void xs_ep_obj_closed(struct xs_obj *obj, int fd, bool last)
+{
+	struct xs_ep_ref ref[REFS];
+	struct xs_crit cs;
+	unsigned n, skip = 0;
+
+	xs_crit_enter(&cs);
+	do {
+		n = xs_ep_index_items(obj, ref, REFS, skip);
+		for (unsigned i = 0; i < n; i++)
+			close_item(&ref[i], obj, fd, last);
+		skip += last ? 0 : n;
+	} while (n == REFS);
+	xs_crit_leave(&cs);
+}
+
+struct closing {
+	int fd;
+	bool item;
+};
+
+static void has_item(struct xs_ep_item *it, void *arg)
+{
+	struct closing *c = arg;
+
+	c->item |= it->fd == c->fd;
+}
+
+void xs_ep_fd_closed(struct xs_sock *s, int fd, bool last)
+{
+	struct closing c = { .fd = fd };
+	struct xs_crit cs;
+
+	if (!last && xs_managed(s)) { /* the item could never be changed again */
+		xs_crit_enter(&cs);
+		xs_ep_index_each((struct xs_obj *)s, has_item, &c);
+		xs_crit_leave(&cs);
+		if (c.item)
+			xs_fd_pin(fd, XS_R_ORPHAN);
+	}
+	xs_ep_obj_closed((struct xs_obj *)s, fd, last);
+}
+
+/* --- sockets become managed ------------------------------------------------------------------------------ */
+static bool sleeps_in(const struct xs_ep_ref *ref, struct xs_obj *obj)
+{
+	struct xs_ep_set *set = ref->set;
+	struct xs_ep_item *it;
+	bool sleeps = false;
+
+	xs_lock_take(&set->lock);
+	it = at_ref(ref, obj);
+	if (it) {
+		sleeps = xs_ep_count(set, it);
+		xs_ep_convert(set, it);
+	}
+	xs_lock_drop(&set->lock);
+	xs_obj_put(&set->obj);
+	return sleeps;
+}
+
+bool xs_ep_sleepers(struct xs_sock *s)
+{
+	struct xs_obj *obj = (struct xs_obj *)s;
+	struct xs_ep_ref ref[REFS];
+	unsigned n, skip = 0;
+	bool sleeps = false;
+	struct xs_crit cs;
+
+	xs_crit_enter(&cs);
+	do {
+		n = xs_ep_index_items(obj, ref, REFS, skip);
+		for (unsigned i = 0; i < n; i++)
+			sleeps |= sleeps_in(&ref[i], obj);
+		skip += n;
+	} while (n == REFS);
+	xs_crit_leave(&cs);
+	return sleeps;
+}
+
+static void obstacle(struct xs_ep_item *it, void *arg)
+{
+	int *why = arg;
+
+	if (atomic_load(&it->exclusive) || it->set->inherited)
+		*why = XS_R_EPOLL_SET;
+	else if (atomic_load(&it->orphan))
+		*why = XS_R_ORPHAN;
+}
+
+int xs_ep_obstacle(struct xs_sock *s)
+{
+	struct xs_crit cs;
+	int why = 0;
+
+	xs_crit_enter(&cs);
+	xs_ep_index_each((struct xs_obj *)s, obstacle, &why);
+	xs_crit_leave(&cs);
+	return why;
+}
