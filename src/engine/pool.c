@@ -2,19 +2,20 @@
 /*
  * The pool of memory that network devices may read and write.
  *
- * One range of addresses, as large as the pool may become, is reserved once; arena n is its n-th 2 MiB.
- * So the key of a piece of memory is found by its address alone, without a lock. An arena is made
- * accessible, faulted in and registered with every attached device before its first piece is given
- * out, and stays until the process ends.
+ * One range of addresses, as large as the pool may become, is reserved once; arena n is its n-th 2
+ * MiB. So the key of a piece of memory is found by its address alone, without a lock. An arena is
+ * made accessible, faulted in and registered with every attached device before its first piece is
+ * given out, and stays until the process ends.
  *
- * An arena is cut by four sizes: a 1 MiB block into four of 256 KiB, those into four of 64 KiB, those into
- * sixteen of 4 KiB. Free blocks hang in one list per size by their first bytes; `state` has a byte per
- * 4 KiB, which is set for the first 4 KiB of a free block only. Blocks aren't joined when they come
- * back (a message more or less would cut and join them for ever) but when a size has run out.
+ * An arena is cut by four sizes: a 1 MiB block into four of 256 KiB, those into four of 64 KiB,
+ * those into sixteen of 4 KiB. Free blocks hang in one list per size by their first bytes; `state`
+ * has a byte per 4 KiB, which is set for the first 4 KiB of a free block only. Blocks aren't joined
+ * when they come back (a message more or less would cut and join them for ever) but when a size has
+ * run out.
  *
- * Registering takes milliseconds and happens outside the lock: `growing` counts the threads that do it,
- * each on an arena of its own. A device that comes meanwhile registers the arenas that are in use;
- * whoever grows looks for new devices again before it publishes its arena.
+ * Registering takes milliseconds and happens outside the lock: `growing` counts the threads that do
+ * it, each on an arena of its own. A device that comes meanwhile registers the arenas that are in
+ * use; whoever grows looks for new devices again before it publishes its arena.
  */
 #include "engine/pool.h"
 #include "base/clock.h"
@@ -27,10 +28,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
+#define POPULATE_WRITE 23 /* MADV_POPULATE_WRITE, which old headers lack */
 #define ARENA (2UL << 20)
 #define UNIT (4UL << 10)
 #define UNITS (ARENA / UNIT)
@@ -45,7 +43,8 @@ struct block {
 enum arena_use { ABSENT, GROWING, LIVE };
 
 static struct xs_lock lock = XS_LOCK_INIT(XS_RANK_POOL);
-/* All under the lock. `base` and the keys never change once memory was given out: read without it. */
+/* All under the lock. `base` and the keys never change once memory was given out: read without it.
+ */
 static uint8_t *base;
 static unsigned max_arenas;
 static uint8_t use[MAX_ARENAS]; /* enum arena_use */
@@ -72,7 +71,7 @@ static uint8_t *state_of(const void *p)
 	return &state[off / ARENA][off % ARENA / UNIT];
 }
 
-/* --- free blocks; the lock is held ----------------------------------------------------------------- */
+/* --- free blocks; the lock is held ------------------------------------------------------------ */
 static void push(void *p, unsigned size)
 {
 	struct block *b = p, *head = &lists[size];
@@ -147,7 +146,7 @@ static void *take_or_join(unsigned size)
 	return take(size);
 }
 
-/* --- arenas ---------------------------------------------------------------------------------------- */
+/* --- arenas ----------------------------------------------------------------------------------- */
 /* Reserves the addresses; the lock is held. */
 static bool reserve(void)
 {
@@ -159,8 +158,8 @@ static bool reserve(void)
 		return true;
 	want = want < 1 ? 1 : want > MAX_ARENAS ? MAX_ARENAS : want;
 	bytes = (want + 1) * ARENA;
-	at = xs_sys(__NR_mmap, NULL, bytes, PROT_NONE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = xs_sys(__NR_mmap, NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
 	if (at < 0 && at > -4096)
 		return false;
 	xs_sys(__NR_madvise, at, bytes, MADV_DONTFORK);
@@ -199,7 +198,7 @@ static int fault_in(uint8_t *arena)
 	if (r < 0)
 		return (int)r;
 	xs_sys(__NR_madvise, arena, ARENA, MADV_HUGEPAGE);
-	r = xs_sys(__NR_madvise, arena, ARENA, MADV_POPULATE_WRITE);
+	r = xs_sys(__NR_madvise, arena, ARENA, POPULATE_WRITE);
 	if (r == -EINVAL) { /* before Linux 5.14 */
 		for (size_t at = 0; at < ARENA; at += UNIT)
 			((volatile uint8_t *)arena)[at] = 0;
@@ -283,7 +282,7 @@ static bool grow(void)
 	return a >= 0 && publish((unsigned)a, fault_in(base + (size_t)a * ARENA)) == 0;
 }
 
-/* --- users ----------------------------------------------------------------------------------------- */
+/* --- users ------------------------------------------------------------------------------------ */
 void *xs_pool_get(enum xs_slab s)
 {
 	void *p;

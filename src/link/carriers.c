@@ -2,4 +2,4 @@
 /* The carriers that the product knows, in order of preference. */
 #include "link/rc/rc.h"
 
-const struct xs_carrier_ops *const xs_carriers[] = { &xs_rc_ops, NULL };
+const struct xs_carrier_ops *const xs_carriers[] = {&xs_rc_ops, NULL};

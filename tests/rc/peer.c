@@ -69,7 +69,7 @@ void peer_wait(_Atomic bool *flag, bool spin)
 
 void peer_wait_more(_Atomic uint64_t *n, uint64_t than, bool spin)
 {
-	struct more m = { n, than };
+	struct more m = {n, than};
 
 	wait_for(is_more, &m, spin);
 }
@@ -102,7 +102,7 @@ void peer_in_progress(void (*fn)(void *arg), void *arg)
 	peer_wait(&j.done, false);
 }
 
-/* --- sending ---------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 static int post(struct xs_link *l, enum xs_lane lane, struct xs_seghdr *h, const void *payload,
 		unsigned flags)
 {
@@ -117,7 +117,7 @@ static int post(struct xs_link *l, enum xs_lane lane, struct xs_seghdr *h, const
 int peer_send(struct xs_link *l, enum xs_lane lane, uint8_t kind, uint8_t flags, uint64_t offset,
 	      const void *payload, uint32_t len, unsigned how, bool spin)
 {
-	struct xs_seghdr h = { .kind = kind, .flags = flags, .offset = offset, .length = len };
+	struct xs_seghdr h = {.kind = kind, .flags = flags, .offset = offset, .length = len};
 	struct xs_crit cs;
 	uint64_t ready;
 	int r;
@@ -143,7 +143,7 @@ static void grant(struct xs_link *l)
 {
 	uint64_t small = atomic_load(&l->got[XS_LANE_SMALL]) + l->entries[XS_LANE_SMALL];
 	uint64_t bulk = atomic_load(&l->got[XS_LANE_BULK]) + l->entries[XS_LANE_BULK];
-	struct xs_seghdr h = { .kind = CREDIT, .offset = small, .ack = bulk };
+	struct xs_seghdr h = {.kind = CREDIT, .offset = small, .ack = bulk};
 
 	if (small - l->said[XS_LANE_SMALL] < l->entries[XS_LANE_SMALL] / 4 &&
 	    bulk - l->said[XS_LANE_BULK] < (l->entries[XS_LANE_BULK] + 3) / 4)
@@ -154,7 +154,7 @@ static void grant(struct xs_link *l)
 	atomic_store(&l->said[XS_LANE_BULK], bulk);
 }
 
-/* --- upcalls ---------------------------------------------------------------------------------------- */
+/* --- upcalls ---------------------------------------------------------------------------------- */
 struct xs_link *xs_link_incoming(const struct xs_carrier_ops *ops, struct xs_conduit *c,
 				 const struct sockaddr_storage *peer,
 				 const struct sockaddr_storage *local)
@@ -176,7 +176,8 @@ void xs_link_up(struct xs_link *l)
 	xs_rc_ops.entries(l->c, l->entries, l->size);
 	for (int i = 0; i < XS_LANES; i++) {
 		atomic_store(&l->said[i], l->entries[i]);
-		atomic_store(&l->granted[i], l->entries[i]); /* both ends have the same configuration */
+		atomic_store(&l->granted[i],
+			     l->entries[i]); /* both ends have the same configuration */
 	}
 	atomic_store(&l->up, true);
 	tell();
@@ -219,7 +220,7 @@ static void data(struct xs_link *l, const struct xs_seghdr *h, struct xs_rxbuf *
 bool xs_link_segment(struct xs_link *l, enum xs_lane lane, const struct xs_seghdr *h,
 		     struct xs_rxbuf *buf)
 {
-	struct xs_seghdr pong = { .kind = PONG, .length = h->length };
+	struct xs_seghdr pong = {.kind = PONG, .length = h->length};
 	pthread_t t;
 
 	if (!atomic_load(&l->up))

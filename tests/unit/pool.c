@@ -20,7 +20,7 @@ static struct device {
 	uint32_t next_key;
 	unsigned regs, deregs, allowed;
 	uint8_t *addr[64];
-} dev_a = { .next_key = 100, .allowed = 64 }, dev_b = { .next_key = 500, .allowed = 64 };
+} dev_a = {.next_key = 100, .allowed = 64}, dev_b = {.next_key = 500, .allowed = 64};
 
 static int reg(void *device, void *addr, size_t len, uint32_t *key, void **handle)
 {
@@ -43,8 +43,8 @@ static void dereg(void *device, void *handle)
 	((struct device *)device)->deregs++;
 }
 
-static struct xs_pool_reg reg_a = { .reg = reg, .dereg = dereg, .device = &dev_a };
-static struct xs_pool_reg reg_b = { .reg = reg, .dereg = dereg, .device = &dev_b };
+static struct xs_pool_reg reg_a = {.reg = reg, .dereg = dereg, .device = &dev_a};
+static struct xs_pool_reg reg_b = {.reg = reg, .dereg = dereg, .device = &dev_b};
 
 /* Does the key of p name the arena that it lies in? */
 static bool key_fits(const struct xs_pool_reg *r, const struct device *d, const uint8_t *p)
@@ -152,7 +152,7 @@ static void test_refusal(void)
 static void *worker(void *arg)
 {
 	unsigned seed = (unsigned)(uintptr_t)arg;
-	uint8_t *held[16] = { NULL };
+	uint8_t *held[16] = {NULL};
 	enum xs_slab size[16];
 	struct xs_crit cs;
 

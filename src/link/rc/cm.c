@@ -5,10 +5,10 @@
  *
  * An event is copied and acknowledged before it is acted on: destroying an id waits for its events.
  */
+#include "link/rc/cm.h"
 #include "base/highfd.h"
 #include "base/log.h"
 #include "base/rawsys.h"
-#include "link/rc/cm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static struct xs_fdwatch watch;
 static struct xs_rdv *rendezvous;
 static bool forked; /* librdmacm can't be used any more in this process */
 
-/* --- the channel ------------------------------------------------------------------------------------ */
+/* --- the channel ------------------------------------------------------------------------------ */
 static void on_channel(struct xs_fdwatch *w, uint32_t events);
 
 enum xs_reason xs_cm_open(void)
@@ -63,7 +63,7 @@ enum xs_reason xs_cm_open(void)
 	return XS_R_NONE;
 }
 
-/* --- ids ------------------------------------------------------------------------------------------- */
+/* --- ids -------------------------------------------------------------------------------------- */
 void xs_cm_free(struct xs_rc_id *i)
 {
 	xs_meet_forget(i);
@@ -74,7 +74,7 @@ void xs_cm_free(struct xs_rc_id *i)
 
 void xs_cm_refuse(struct xs_rc_id *i)
 {
-	struct xs_cm_request say = { .version = XS_WIRE_VERSION };
+	struct xs_cm_request say = {.version = XS_WIRE_VERSION};
 
 	xs_rdma.reject(i->id, &say, sizeof(say));
 }
@@ -176,7 +176,7 @@ void xs_cm_addresses(const struct xs_rc_id *i, struct sockaddr_storage *local,
 	copy_addr(rdma_get_peer_addr(i->id), peer);
 }
 
-/* --- the rendezvous --------------------------------------------------------------------------------- */
+/* --- the rendezvous --------------------------------------------------------------------------- */
 static enum xs_reason bind_error(int err)
 {
 	switch (err) {
@@ -233,7 +233,7 @@ void xs_cm_unlisten(struct xs_rdv *r)
 	free(r);
 }
 
-/* --- events ------------------------------------------------------------------------------------------ */
+/* --- events ----------------------------------------------------------------------------------- */
 struct event {
 	enum rdma_cm_event_type type;
 	int status;
@@ -298,7 +298,7 @@ static void on_channel(struct xs_fdwatch *w, uint32_t events)
 	}
 }
 
-/* --- the end ------------------------------------------------------------------------------------------ */
+/* --- the end ---------------------------------------------------------------------------------- */
 /* Listeners stay as empty shells until their owner lets them go. */
 void xs_cm_close_all(void)
 {

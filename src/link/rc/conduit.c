@@ -2,14 +2,16 @@
 /*
  * The life of a conduit: two queue pairs, one per lane, to one peer process.
  *
- * Both queue pairs are made by us and walked through INIT, RTR and RTS with the attributes that the cm
- * computed, but for the times: the cm's defaults mean 655 ms per RNR and many seconds until a dead
- * peer is noticed.
+ * Both queue pairs are made by us and walked through INIT, RTR and RTS with the attributes that the
+ * cm computed, but for the times: the cm's defaults mean 655 ms per RNR and many seconds until a
+ * dead peer is noticed.
  *
- * The end is one path, whatever its cause (error completion, event, the cm, the link itself): the lanes
- * take no more, the queue pairs go to ERROR, and the conduit waits until the device has said that no
- * receive entry will be used any more (LAST_WQE_REACHED), a last request, posted in ERROR, has completed
- * behind all others and the completion queue was seen empty after that. A second is the bound, for devices that don't tell. Then the queue pairs are destroyed and the link hears of it.
+ * The end is one path, whatever its cause (error completion, event, the cm, the link itself): the
+ * lanes take no more, the queue pairs go to ERROR, and the conduit waits until the device has said
+ * that no receive entry will be used any more (LAST_WQE_REACHED), a last request, posted in ERROR,
+ * has completed behind all others and the completion queue was seen empty after that. A second is
+ * the bound, for devices that don't tell. Then the queue pairs are destroyed and the link hears of
+ * it.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -28,14 +30,14 @@
 
 static void set_state(struct xs_conduit *c, enum xs_rc_state to)
 {
-	static const char *const name[] = { "new", "connecting", "up", "draining", "down" };
+	static const char *const name[] = {"new", "connecting", "up", "draining", "down"};
 	int from = atomic_load(&c->state);
 
 	XS_LOG(DEBUG, "rc: conduit %p %s -> %s", (void *)c, name[from], name[to]);
 	atomic_store(&c->state, (int)to);
 }
 
-/* --- the end -------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 void xs_conduit_hold(struct xs_conduit *c)
 {
 	atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
@@ -144,7 +146,8 @@ static void work(struct xs_work *w)
 
 static void timer(struct xs_timer *t)
 {
-	struct xs_conduit *c = (struct xs_conduit *)((char *)t - offsetof(struct xs_conduit, timer));
+	struct xs_conduit *c =
+		(struct xs_conduit *)((char *)t - offsetof(struct xs_conduit, timer));
 
 	if (xs_rc_state_of(c) == XS_RC_DRAINING)
 		drain(c);
@@ -160,7 +163,7 @@ void xs_conduit_fail(struct xs_conduit *c, enum xs_reason why)
 		xs_progress_post(&c->work);
 }
 
-/* --- the beginning --------------------------------------------------------------------------------- */
+/* --- the beginning ---------------------------------------------------------------------------- */
 struct xs_conduit *xs_conduit_new(void)
 {
 	struct xs_conduit *c = calloc(1, sizeof(*c));
@@ -228,7 +231,7 @@ static int walk(struct xs_rc_lane *l, enum ibv_qp_state to)
 
 enum xs_reason xs_conduit_connect_lane(struct xs_rc_lane *l)
 {
-	static const enum ibv_qp_state path[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
+	static const enum ibv_qp_state path[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
 
 	for (unsigned i = 0; i < sizeof(path) / sizeof(path[0]); i++) {
 		int r = walk(l, path[i]);
@@ -257,7 +260,7 @@ void xs_conduit_lane_ready(struct xs_rc_lane *l)
 	xs_dev_kick(c->dev);
 }
 
-/* --- asynchronous events ---------------------------------------------------------------------------- */
+/* --- asynchronous events ---------------------------------------------------------------------- */
 static bool gid_changed(struct xs_rc_dev *d, struct xs_rc_lane *l)
 {
 	union ibv_gid now;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device: one context, protection domain, completion queue and channel, and a shared receive queue
- * per lane, for all links of the process. It's opened with the first link and closed by a change of
- * credentials, or when it serves no link and too many receive entries count as lost (rq.c).
+ * A device: one context, protection domain, completion queue and channel, and a shared receive
+ * queue per lane, for all links of the process. It's opened with the first link and closed by a
+ * change of credentials, or when it serves no link and too many receive entries count as lost
+ * (rq.c).
  *
  * Queue pairs are found by number in an open-addressed table that only the progress thread changes;
  * a completion names a queue pair, so an entry that a poller needs can't go away under it: it's
@@ -33,7 +34,7 @@
 
 static struct xs_rc_dev *devices;
 
-/* --- is there one? ------------------------------------------------------------------------------------ */
+/* --- is there one? ---------------------------------------------------------------------------- */
 /* Has the directory an entry? Any thread, no libc stream. */
 static bool look(void)
 {
@@ -69,7 +70,7 @@ bool xs_dev_present(void)
 	return atomic_load(&present);
 }
 
-/* --- the table of queue pairs ------------------------------------------------------------------------- */
+/* --- the table of queue pairs ----------------------------------------------------------------- */
 static uint32_t place(uint32_t qpn, uint32_t probe)
 {
 	return (qpn * 2654435761u + probe) % XS_RC_TABLE;
@@ -118,7 +119,7 @@ struct xs_rc_lane *xs_dev_lane(struct xs_rc_dev *d, uint32_t qpn)
 	return at < XS_RC_TABLE ? atomic_load_explicit(&d->table[at], memory_order_acquire) : NULL;
 }
 
-/* --- callbacks ---------------------------------------------------------------------------------------- */
+/* --- callbacks -------------------------------------------------------------------------------- */
 static int pool_reg(void *device, void *addr, size_t len, uint32_t *key, void **handle)
 {
 	struct ibv_mr *mr;
@@ -180,7 +181,7 @@ void xs_dev_kick(struct xs_rc_dev *d)
 		xs_timer_set(&d->early_timer, xs_now_ns());
 }
 
-/* --- opening and closing ------------------------------------------------------------------------------ */
+/* --- opening and closing ---------------------------------------------------------------------- */
 static uint64_t memory_budget(void)
 {
 	uint64_t budget = xs_config()->pool_max;
@@ -351,7 +352,7 @@ void xs_dev_close_all(void)
 		forget(devices);
 }
 
-/* --- conduits come and go ------------------------------------------------------------------------------ */
+/* --- conduits come and go --------------------------------------------------------------------- */
 static enum xs_reason grow_cq(struct xs_rc_dev *d)
 {
 	uint32_t want = d->cqe * 2 > d->cqe_max ? d->cqe_max : d->cqe * 2;
@@ -417,7 +418,7 @@ void xs_dev_leave(struct xs_rc_dev *d, struct xs_conduit *c)
 		forget(d);
 }
 
-/* --- fork ---------------------------------------------------------------------------------------------- */
+/* --- fork ------------------------------------------------------------------------------------- */
 /* The child makes no verbs calls: they'd succeed, and take the parent's objects away. */
 void xs_dev_fork_child(void)
 {

@@ -19,17 +19,17 @@ enum outcome { UNTRIED, OPEN, MISSING };
 static _Atomic int outcome;
 
 static const struct name ibv_names[] = {
-#define X(n) { "ibv_" #n, &xs_ibv.n },
+#define X(n) {"ibv_" #n, &xs_ibv.n},
 	XS_IBV_NAMES(X)
 #undef X
-	{ NULL, NULL },
+		{NULL, NULL},
 };
 
 static const struct name rdma_names[] = {
-#define X(n) { "rdma_" #n, &xs_rdma.n },
+#define X(n) {"rdma_" #n, &xs_rdma.n},
 	XS_RDMA_NAMES(X)
 #undef X
-	{ NULL, NULL },
+		{NULL, NULL},
 };
 
 static bool fill(const char *file, const struct name *names)

@@ -2,26 +2,27 @@
 /*
  * The data path of the rc carrier: posting, polling, delivering.
  *
- * Sending. A lane is one queue pair's send side. Request n uses slot n mod depth: 256 bytes of registered
- * memory for the header and, up to 224 bytes, the payload behind it, so that a small segment is one
- * contiguous piece which the device takes inline. A larger payload stays where it is. Requests are
- * chained and handed over together at XS_POST_NOW, when the chain is full, and after each poll.
- * Every 32nd (small) or 16th (bulk) request is signalled; a completion covers all before it. A slot is
- * free when its request has completed: `posted - completed` stays below the depth, so that one more
- * request always fits: the mark behind the last one that says when a dead queue pair is drained.
+ * Sending. A lane is one queue pair's send side. Request n uses slot n mod depth: 256 bytes of
+ * registered memory for the header and, up to 224 bytes, the payload behind it, so that a small
+ * segment is one contiguous piece which the device takes inline. A larger payload stays where it
+ * is. Requests are chained and handed over together at XS_POST_NOW, when the chain is full, and
+ * after each poll. Every 32nd (small) or 16th (bulk) request is signalled; a completion covers all
+ * before it. A slot is free when its request has completed: `posted - completed` stays below the
+ * depth, so that one more request always fits: the mark behind the last one that says when a dead
+ * queue pair is drained.
  *
  * Receiving. One thread at a time polls (the engine sees to that). A completion carries the entry's
  * index and the queue pair's number. The header is copied before anything in it is believed. The
  * entry is posted again at once, or when its holder gives it back.
  *
- * On the accepting side segments may come before the cm has said ESTABLISHED; they wait in the device's
- * `early` list, in order.
+ * On the accepting side segments may come before the cm has said ESTABLISHED; they wait in the
+ * device's `early` list, in order.
  *
  * Any error completion ends the conduit. Bytes that came before it are delivered.
  */
-#include "link/rc/rc.h"
 #include "base/crit.h"
 #include "base/log.h"
+#include "link/rc/rc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@
 #define MAX_ROUNDS 8 /* of XS_RC_BATCH completions per call of poll */
 #define RX_TAG (1ULL << 63)
 
-/* --- a lane's life -------------------------------------------------------------------------------- */
+/* --- a lane's life ---------------------------------------------------------------------------- */
 int xs_lane_init(struct xs_rc_lane *l, struct xs_conduit *c, enum xs_lane lane)
 {
 	uint32_t slabs;
@@ -67,7 +68,7 @@ static void count(_Atomic uint64_t *n)
 			      memory_order_relaxed);
 }
 
-/* --- sending ---------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 /* Hands the chain to the device. */
 static void ring(struct xs_rc_lane *l) XS_REQUIRES(l->lock)
 {
@@ -116,9 +117,12 @@ static void add(struct xs_rc_lane *l, const struct xs_seghdr *h, const void *pay
 	bool signal = (flags & XS_POST_SIGNAL) || l->unsignalled + 1 >= l->signal_every;
 
 	memcpy(mem, h, XS_RC_HEADER);
-	sge[0] = (struct ibv_sge){ (uintptr_t)mem, XS_RC_HEADER, xs_pool_key(reg, mem) };
-	*wr = (struct ibv_send_wr){ .wr_id = ++l->posted, .next = wr + 1, .sg_list = sge,
-				    .num_sge = 1, .opcode = IBV_WR_SEND };
+	sge[0] = (struct ibv_sge){(uintptr_t)mem, XS_RC_HEADER, xs_pool_key(reg, mem)};
+	*wr = (struct ibv_send_wr){.wr_id = ++l->posted,
+				   .next = wr + 1,
+				   .sg_list = sge,
+				   .num_sge = 1,
+				   .opcode = IBV_WR_SEND};
 	if (h->length <= XS_RC_INLINE) {
 		if (h->length)
 			memcpy(mem + XS_RC_HEADER, payload, h->length);
@@ -126,8 +130,7 @@ static void add(struct xs_rc_lane *l, const struct xs_seghdr *h, const void *pay
 		if (sge[0].length <= l->c->dev->inline_max)
 			wr->send_flags = IBV_SEND_INLINE;
 	} else {
-		sge[1] = (struct ibv_sge){ (uintptr_t)payload, h->length,
-					   xs_pool_key(reg, payload) };
+		sge[1] = (struct ibv_sge){(uintptr_t)payload, h->length, xs_pool_key(reg, payload)};
 		wr->num_sge = 2;
 	}
 	l->unsignalled = signal ? 0 : l->unsignalled + 1;
@@ -193,7 +196,7 @@ int xs_lane_post(struct xs_conduit *c, enum xs_lane lane, const struct xs_seghdr
 	return r;
 }
 
-/* --- completions; the polling thread ---------------------------------------------------------------- */
+/* --- completions; the polling thread ---------------------------------------------------------- */
 /* The conduits that one batch of completions was about. */
 struct batch {
 	struct xs_conduit *touched[XS_RC_BATCH];
@@ -384,15 +387,14 @@ static void end_batch(struct xs_rc_dev *d, struct batch *b)
 
 int xs_lane_poll(struct xs_poller *p)
 {
-	struct xs_rc_dev *d =
-		(struct xs_rc_dev *)((char *)p - offsetof(struct xs_rc_dev, poller));
+	struct xs_rc_dev *d = (struct xs_rc_dev *)((char *)p - offsetof(struct xs_rc_dev, poller));
 	struct ibv_wc wc[XS_RC_BATCH];
 	int saved = errno, total = 0, n;
 
 	if (d->early)
 		serve_early(d);
 	for (int round = 0; round < MAX_ROUNDS; round++) {
-		struct batch b = { .n = 0 };
+		struct batch b = {.n = 0};
 
 		n = xs_verbs_poll(d, wc, XS_RC_BATCH);
 		for (int i = 0; i < n; i++)
@@ -410,7 +412,7 @@ int xs_lane_poll(struct xs_poller *p)
 	return total;
 }
 
-/* --- held memory comes back; any thread --------------------------------------------------------------- */
+/* --- held memory comes back; any thread ------------------------------------------------------- */
 void xs_lane_rx_done(struct xs_rxbuf *buf)
 {
 	struct xs_rc_rx *rx = (struct xs_rc_rx *)((char *)buf - offsetof(struct xs_rc_rx, buf));

@@ -2,9 +2,9 @@
 /*
  * Connecting the two queue pairs of a conduit: what the cm's events mean.
  *
- * An id stands for one queue pair; the two of a conduit carry the same random token in their private
- * data, which is how the accepting side puts them together. librdmacm is told the queue pair's number
- * only: the queue pairs are ours.
+ * An id stands for one queue pair; the two of a conduit carry the same random token in their
+ * private data, which is how the accepting side puts them together. librdmacm is told the queue
+ * pair's number only: the queue pairs are ours.
  *
  *   connecting:  resolve address -> resolve route -> (device known: build) -> connect
  *                -> response: INIT, RTR, RTS, establish -> ready
@@ -31,9 +31,9 @@ static void half_timer(struct xs_timer *t);
 
 static struct xs_rc_id *halves; /* requests whose other lane hasn't asked yet */
 static unsigned halves_n;
-static struct xs_timer halves_timer = { .fn = half_timer };
+static struct xs_timer halves_timer = {.fn = half_timer};
 
-/* --- the connecting side ----------------------------------------------------------------------------- */
+/* --- the connecting side ---------------------------------------------------------------------- */
 /* An address as rdma_cm wants it: a mapped one as IPv4. */
 static void plain(const struct sockaddr_storage *in, struct sockaddr_storage *out)
 {
@@ -124,7 +124,7 @@ static enum xs_reason responded(struct xs_rc_id *i)
 	return XS_R_NONE;
 }
 
-/* --- the accepting side ------------------------------------------------------------------------------ */
+/* --- the accepting side ----------------------------------------------------------------------- */
 void xs_meet_forget(struct xs_rc_id *i)
 {
 	struct xs_rc_id **at = &halves;
@@ -234,7 +234,7 @@ void xs_meet_requested(struct xs_rc_id *i)
 	xs_timer_set(&halves_timer, halves_n == 1 ? i->deadline : halves_timer.when);
 }
 
-/* --- events ------------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 static enum xs_reason addr_resolved(struct xs_rc_id *i)
 {
 	return xs_cm_resolve_route(i) ? XS_R_NO_ROUTE : XS_R_NONE;
@@ -253,17 +253,17 @@ struct rule {
 };
 
 static const struct rule rules[] = {
-	{ RDMA_CM_EVENT_ADDR_RESOLVED, addr_resolved, XS_R_NONE },
-	{ RDMA_CM_EVENT_ROUTE_RESOLVED, route_resolved, XS_R_NONE },
-	{ RDMA_CM_EVENT_CONNECT_RESPONSE, responded, XS_R_NONE },
-	{ RDMA_CM_EVENT_ESTABLISHED, established, XS_R_NONE },
-	{ RDMA_CM_EVENT_ADDR_ERROR, NULL, XS_R_NO_ROUTE },
-	{ RDMA_CM_EVENT_ROUTE_ERROR, NULL, XS_R_NO_ROUTE },
-	{ RDMA_CM_EVENT_CONNECT_ERROR, NULL, XS_R_NO_ROUTE },
-	{ RDMA_CM_EVENT_UNREACHABLE, NULL, XS_R_NO_ROUTE },
-	{ RDMA_CM_EVENT_REJECTED, NULL, XS_R_NO_SHIM },
-	{ RDMA_CM_EVENT_DISCONNECTED, NULL, XS_R_LINK_LOST },
-	{ RDMA_CM_EVENT_DEVICE_REMOVAL, NULL, XS_R_LINK_LOST },
+	{RDMA_CM_EVENT_ADDR_RESOLVED, addr_resolved, XS_R_NONE},
+	{RDMA_CM_EVENT_ROUTE_RESOLVED, route_resolved, XS_R_NONE},
+	{RDMA_CM_EVENT_CONNECT_RESPONSE, responded, XS_R_NONE},
+	{RDMA_CM_EVENT_ESTABLISHED, established, XS_R_NONE},
+	{RDMA_CM_EVENT_ADDR_ERROR, NULL, XS_R_NO_ROUTE},
+	{RDMA_CM_EVENT_ROUTE_ERROR, NULL, XS_R_NO_ROUTE},
+	{RDMA_CM_EVENT_CONNECT_ERROR, NULL, XS_R_NO_ROUTE},
+	{RDMA_CM_EVENT_UNREACHABLE, NULL, XS_R_NO_ROUTE},
+	{RDMA_CM_EVENT_REJECTED, NULL, XS_R_NO_SHIM},
+	{RDMA_CM_EVENT_DISCONNECTED, NULL, XS_R_LINK_LOST},
+	{RDMA_CM_EVENT_DEVICE_REMOVAL, NULL, XS_R_LINK_LOST},
 };
 
 static void half_event(struct xs_rc_id *i, enum xs_reason why)

@@ -24,11 +24,11 @@
 #define XS_RC_HEADER ((uint32_t)sizeof(struct xs_seghdr))
 #define XS_RC_SLOT 256u /* header and inline payload of one request */
 #define XS_RC_INLINE (XS_RC_SLOT - XS_RC_HEADER)
-#define XS_RC_CHAIN 16	   /* requests per doorbell at most */
-#define XS_RC_BATCH 32	   /* completions per poll */
-#define XS_RC_RESERVE 8	   /* small entries per conduit for what needs no credit */
-#define XS_RC_TABLE 1024   /* places for queue pairs of one device */
-#define XS_RC_LINKS 256	   /* conduits of one device */
+#define XS_RC_CHAIN 16	 /* requests per doorbell at most */
+#define XS_RC_BATCH 32	 /* completions per poll */
+#define XS_RC_RESERVE 8	 /* small entries per conduit for what needs no credit */
+#define XS_RC_TABLE 1024 /* places for queue pairs of one device */
+#define XS_RC_LINKS 256	 /* conduits of one device */
 
 extern const struct xs_carrier_ops xs_rc_ops;
 
@@ -55,7 +55,7 @@ struct xs_rc_rq {
 	uint32_t promised;    /* progress thread: granted to peers, or lost with dead queue pairs */
 	uint32_t lost;	      /* progress thread: those of the second kind */
 	struct xs_lock lock;
-	struct xs_rc_rx *back; /* lock: waiting to be posted again */
+	struct xs_rc_rx *back;	/* lock: waiting to be posted again */
 	_Atomic uint32_t backs; /* changed under the lock */
 };
 
@@ -69,12 +69,12 @@ struct xs_rc_dev {
 	struct xs_rc_rq rq[XS_LANES];
 	struct xs_pool_reg pool;
 	bool attached, polled, watched;
-	_Atomic bool refused; /* memory couldn't be registered: the memlock limit */
+	_Atomic bool refused;  /* memory couldn't be registered: the memlock limit */
 	_Atomic uint32_t refs; /* the list's and one per conduit */
 	struct xs_poller poller;
 	struct xs_fdwatch async;
 	struct xs_timer early_timer;
-	unsigned unacked; /* completion events taken, not acknowledged (polling thread) */
+	unsigned unacked;	  /* completion events taken, not acknowledged (polling thread) */
 	_Atomic uint64_t empties; /* times that the completion queue was seen empty */
 	uint32_t cqe, cqe_used, cqe_max, inline_max;
 	uint64_t budget; /* bytes that may be registered */
@@ -129,8 +129,8 @@ struct xs_conduit {
 	struct xs_link *link;
 	struct xs_rc_dev *dev;
 	_Atomic int state;
-	_Atomic bool open; /* xs_link_up() has returned: segments may be delivered */
-	_Atomic int failed; /* enum xs_reason; set once, by any thread */
+	_Atomic bool open;     /* xs_link_up() has returned: segments may be delivered */
+	_Atomic int failed;    /* enum xs_reason; set once, by any thread */
 	_Atomic uint32_t refs; /* the link's and one per held rxbuf */
 	struct xs_work work;
 	struct xs_timer timer; /* connecting: gives up; draining: looks again */
@@ -145,7 +145,7 @@ static inline int xs_rc_state_of(const struct xs_conduit *c)
 	return atomic_load_explicit(&c->state, memory_order_acquire);
 }
 
-/* --- verbs.c: the calls of libibverbs; 0 or a negative errno ------------------------------------ */
+/* --- verbs.c: the calls of libibverbs; 0 or a negative errno ---------------------------------- */
 struct ibv_context *xs_verbs_open(const char *name, int *err);
 void xs_verbs_close(struct xs_rc_dev *d);
 /* Gives the descriptors of a context that isn't ours high numbers. */
@@ -180,7 +180,7 @@ struct xs_rc_event {
 };
 bool xs_verbs_event(struct xs_rc_dev *d, struct xs_rc_event *ev);
 
-/* --- rq.c ---------------------------------------------------------------------------------------- */
+/* --- rq.c ------------------------------------------------------------------------------------- */
 /* Promises up to `want` entries to a new conduit, at least `least`; 0: there aren't so many. */
 uint32_t xs_rq_promise(struct xs_rc_rq *q, uint32_t want, uint32_t least);
 /* A conduit is gone; one of its entries may be lost with its queue pair. */
@@ -192,7 +192,7 @@ struct xs_rc_rx *xs_rq_entry(struct xs_rc_rq *q, uint32_t index);
 void xs_rq_close(struct xs_rc_rq *q);
 void xs_rq_free(struct xs_rc_rq *q);
 
-/* --- device.c ------------------------------------------------------------------------------------ */
+/* --- device.c --------------------------------------------------------------------------------- */
 bool xs_dev_present(void);
 struct xs_rc_dev *xs_dev_get(struct ibv_context *theirs, enum xs_reason *why);
 /* Takes a conduit in: entries, completion queue space. */
@@ -207,7 +207,7 @@ void xs_dev_put(struct xs_rc_dev *d);
 void xs_dev_close_all(void);
 void xs_dev_fork_child(void);
 
-/* --- lane.c -------------------------------------------------------------------------------------- */
+/* --- lane.c ----------------------------------------------------------------------------------- */
 int xs_lane_init(struct xs_rc_lane *l, struct xs_conduit *c, enum xs_lane lane);
 void xs_lane_free(struct xs_rc_lane *l);
 /* Takes no more; what was taken is handed to the device. */
@@ -222,7 +222,7 @@ void xs_lane_rx_done(struct xs_rxbuf *buf);
 /* The device closes: nobody polls it any more. */
 void xs_lane_drop_early(struct xs_rc_dev *d);
 
-/* --- conduit.c ----------------------------------------------------------------------------------- */
+/* --- conduit.c -------------------------------------------------------------------------------- */
 struct xs_conduit *xs_conduit_new(void);
 /* The device is known: queue pairs, entries. */
 enum xs_reason xs_conduit_build(struct xs_conduit *c, struct ibv_context *theirs);
@@ -236,7 +236,7 @@ void xs_conduit_event(struct xs_rc_dev *d, const struct xs_rc_event *ev);
 void xs_conduit_hold(struct xs_conduit *c);
 void xs_conduit_drop(struct xs_conduit *c);
 
-/* --- cm.c: the calls of librdmacm ------------------------------------------------------------------ */
+/* --- cm.c: the calls of librdmacm ------------------------------------------------------------- */
 enum xs_reason xs_cm_listen(const struct sockaddr_storage *bound,
 			    const struct sockaddr_storage *local, struct xs_rdv **out);
 void xs_cm_unlisten(struct xs_rdv *r);

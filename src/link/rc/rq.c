@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two shared receive queues of a device: entries of 4 KiB for the small lane, of a chunk for the
- * bulk lane. They feed all links, so the entries granted to all peers together never exceed what is
- * posted: an entry is made and posted before it's promised, and `slack` entries more, since freed
- * entries are posted again in batches while their peer may have been granted them already.
+ * The two shared receive queues of a device: entries of 4 KiB for the small lane, of a chunk for
+ * the bulk lane. They feed all links, so the entries granted to all peers together never exceed
+ * what is posted: an entry is made and posted before it's promised, and `slack` entries more, since
+ * freed entries are posted again in batches while their peer may have been granted them already.
  *
  * Entries can't be taken out of a shared queue; those of a dead conduit serve the next one. A queue
- * pair that died half-way through a message may have taken one with it (on rxe it does), and nothing
- * tells: one per dead queue pair counts as lost, until the device is closed and opened again.
+ * pair that died half-way through a message may have taken one with it (on rxe it does), and
+ * nothing tells: one per dead queue pair counts as lost, until the device is closed and opened
+ * again.
  */
-#include "link/rc/rc.h"
 #include "base/log.h"
+#include "link/rc/rc.h"
 
 #include <stdlib.h>
 

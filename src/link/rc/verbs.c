@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All calls of libibverbs. The device is opened by us, apart from librdmacm's own opening of it: after
- * a change of credentials it must be closed and opened again (an RDMA file refuses write() then), and
- * librdmacm never closes its own.
+ * All calls of libibverbs. The device is opened by us, apart from librdmacm's own opening of it:
+ * after a change of credentials it must be closed and opened again (an RDMA file refuses write()
+ * then), and librdmacm never closes its own.
  *
- * Descriptors are moved to high numbers in the libraries' public structures right after they were made.
+ * Descriptors are moved to high numbers in the libraries' public structures right after they were
+ * made.
  */
-#include "link/rc/rc.h"
 #include "base/highfd.h"
 #include "base/log.h"
 #include "base/rawsys.h"
+#include "link/rc/rc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ static void move_high(int *fd)
 		*fd = moved;
 }
 
-/* --- the device --------------------------------------------------------------------------------- */
+/* --- the device ------------------------------------------------------------------------------- */
 void xs_verbs_hide(struct ibv_context *ctx)
 {
 	if (ctx->cmd_fd < 512)
@@ -80,7 +81,7 @@ void xs_verbs_close(struct xs_rc_dev *d)
 
 static int make_srq(struct xs_rc_dev *d, struct xs_rc_rq *q)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = q->max, .max_sge = 1 } };
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = q->max, .max_sge = 1}};
 
 	q->srq = xs_ibv.create_srq(d->pd, &attr);
 	return q->srq ? 0 : as_errno();
@@ -163,7 +164,7 @@ bool xs_verbs_gid(struct xs_rc_dev *d, uint8_t port, int index, union ibv_gid *g
 	return xs_ibv.query_gid(d->ctx, port, index, gid) == 0;
 }
 
-/* --- memory --------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 struct reg_job {
 	struct xs_rc_dev *dev;
 	void *addr;
@@ -181,7 +182,7 @@ static void reg(struct reg_job *j)
 /* True: CAP_IPC_LOCK is permitted but not effective; with `raise` it now is, for this thread. */
 static bool spare_ipc_lock(bool raise)
 {
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct cap[_LINUX_CAPABILITY_U32S_3];
 	const uint32_t bit = 1u << CAP_IPC_LOCK;
 
@@ -206,7 +207,7 @@ static void *reg_main(void *arg)
 
 int xs_verbs_register(struct xs_rc_dev *d, void *addr, size_t len, struct ibv_mr **mr)
 {
-	struct reg_job j = { .dev = d, .addr = addr, .len = len };
+	struct reg_job j = {.dev = d, .addr = addr, .len = len};
 	pthread_t t;
 
 	reg(&j);
@@ -220,7 +221,7 @@ int xs_verbs_register(struct xs_rc_dev *d, void *addr, size_t len, struct ibv_mr
 
 bool xs_verbs_may_lock(void)
 {
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct cap[_LINUX_CAPABILITY_U32S_3];
 
 	return xs_sys(__NR_capget, &head, cap) == 0 && (cap[0].permitted & (1u << CAP_IPC_LOCK));
@@ -231,7 +232,7 @@ void xs_verbs_deregister(struct ibv_mr *mr)
 	xs_ibv.dereg_mr(mr);
 }
 
-/* --- queue pairs ------------------------------------------------------------------------------------ */
+/* --- queue pairs ------------------------------------------------------------------------------ */
 int xs_verbs_qp_make(struct xs_rc_lane *l)
 {
 	struct xs_rc_dev *d = l->c->dev;
@@ -240,8 +241,7 @@ int xs_verbs_qp_make(struct xs_rc_lane *l)
 		.send_cq = d->cq,
 		.recv_cq = d->cq,
 		.srq = d->rq[l->lane].srq,
-		.cap = { .max_send_wr = l->depth, .max_send_sge = 2,
-			 .max_inline_data = XS_RC_SLOT },
+		.cap = {.max_send_wr = l->depth, .max_send_sge = 2, .max_inline_data = XS_RC_SLOT},
 		.qp_type = IBV_QPT_RC,
 	};
 
@@ -273,7 +273,7 @@ int xs_verbs_qp_query(struct xs_rc_lane *l, struct ibv_qp_attr *attr, int mask)
 
 void xs_verbs_qp_error(struct xs_rc_lane *l)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
 	xs_ibv.modify_qp(l->qp, &attr, IBV_QP_STATE);
 }
@@ -286,7 +286,7 @@ int xs_verbs_qp_destroy(struct xs_rc_lane *l)
 	return -r;
 }
 
-/* --- the data path ---------------------------------------------------------------------------------- */
+/* --- the data path ---------------------------------------------------------------------------- */
 int xs_verbs_post_send(struct xs_rc_lane *l, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	int r = ibv_post_send(l->qp, wr, bad);
@@ -330,7 +330,7 @@ const char *xs_verbs_status(enum ibv_wc_status s)
 	return xs_ibv.wc_status_str(s);
 }
 
-/* --- asynchronous events ------------------------------------------------------------------------------ */
+/* --- asynchronous events ---------------------------------------------------------------------- */
 static void describe(const struct ibv_async_event *e, struct xs_rc_event *ev)
 {
 	ev->type = e->event_type;
