@@ -75,7 +75,7 @@ $(TOOL): $(TOOL_O) $(BASE_O)
 
 # Unit tests: the product's objects without its doors. Archives give each test what it uses; the
 # test plane's comes first, as its carriers replace the product's.
-$(O)/core.a: $(CORE_O)
+$(O)/core.a: $(TEST_CORE_O)
 	@rm -f $@ && $(AR) rcs $@ $^
 
 $(O)/plane.a: $(PLANE_O)

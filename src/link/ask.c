@@ -22,8 +22,7 @@
 
 static struct xs_ask *asks[BUCKETS];
 
-/* --- records
- * ------------------------------------------------------------------------------------------ */
+/* --- records --------------------------------------------------------------------------------- */
 static void unlist(struct xs_ask *a)
 {
 	struct xs_ask **at = &asks[a->nonce % BUCKETS];
@@ -58,8 +57,7 @@ static void later(struct xs_ask *a, uint32_t ms)
 	xs_timer_set(&a->timer, xs_now_ns() + ms * XS_NS_PER_MS);
 }
 
-/* --- the way to a link
- * -------------------------------------------------------------------------------- */
+/* --- the way to a link ----------------------------------------------------------------------- */
 static void try_carriers(struct xs_ask *a)
 {
 	const struct sockaddr *local = (const struct sockaddr *)&a->local;
@@ -134,8 +132,7 @@ void xs_ask_send(struct xs_ask *a, struct xs_link *l)
 	xs_link_say(l, &h, &ask);
 }
 
-/* --- answers
- * ------------------------------------------------------------------------------------------ */
+/* --- answers --------------------------------------------------------------------------------- */
 static void say_done(struct xs_link *l, const struct xs_pair_answer *an, enum xs_reason why)
 {
 	struct xs_seghdr h = {.kind = XS_K_PAIR_DONE, .length = sizeof(struct xs_pair_done)};
@@ -207,8 +204,7 @@ void xs_ask_answered(struct xs_link *l, const struct xs_pair_answer *an)
 		refuse(a, why, why == XS_R_NOT_ACCEPTED ? 0 : an->retry_ms);
 }
 
-/* --- ends
- * --------------------------------------------------------------------------------------------- */
+/* --- ends ------------------------------------------------------------------------------------ */
 void xs_ask_forget(void *user)
 {
 	for (unsigned i = 0; i < BUCKETS; i++) {

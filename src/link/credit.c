@@ -21,8 +21,7 @@
 
 #include <errno.h>
 
-/* --- queues; the link's lock is held
- * ---------------------------------------------------------------- */
+/* --- queues; the link's lock is held --------------------------------------------------------- */
 static void enqueue(struct xs_link *l, enum xs_lane lane, struct xs_chan *c)
 {
 	if (!c || c->waits[lane])
@@ -50,8 +49,7 @@ static void dequeue(struct xs_link *l, enum xs_lane lane, struct xs_chan *c)
 	c->waits[lane] = false;
 }
 
-/* --- sending
- * ------------------------------------------------------------------------------------------ */
+/* --- sending --------------------------------------------------------------------------------- */
 bool xs_credit_take(struct xs_link *l, enum xs_lane lane, struct xs_chan *c, bool served)
 {
 	bool ok;
@@ -125,8 +123,7 @@ void xs_credit_granted(struct xs_link *l, uint64_t small, uint64_t bulk)
 		xs_link_kick(l);
 }
 
-/* --- receiving: what we grant
- * -------------------------------------------------------------------------- */
+/* --- receiving: what we grant ---------------------------------------------------------------- */
 static bool due(struct xs_link *l, int lane, uint64_t freed)
 {
 	uint64_t said = __atomic_load_n(&l->said[lane], __ATOMIC_RELAXED);
@@ -167,8 +164,7 @@ void xs_credit_freed(struct xs_link *l, enum xs_lane lane)
 		send_credit(l, false);
 }
 
-/* --- serving
- * -------------------------------------------------------------------------------------------- */
+/* --- serving --------------------------------------------------------------------------------- */
 /* The next channel's turn. False: nobody waits, or nothing can be posted. */
 static bool turn(struct xs_link *l, enum xs_lane lane)
 {

@@ -46,8 +46,7 @@ static bool same(const struct xs_wire_addr *a, const struct xs_wire_addr *b)
 	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
 }
 
-/* --- the negative cache
- * -------------------------------------------------------------------------------- */
+/* --- the negative cache ---------------------------------------------------------------------- */
 enum xs_reason xs_neg_find(unsigned carrier, const struct xs_wire_addr *peer)
 {
 	struct neg *n = &negs[hash(peer, carrier) % NEGS];
@@ -89,8 +88,7 @@ void xs_negs_fork_child(void)
 	xs_lock_init(&lock, XS_RANK_LEAF);
 }
 
-/* --- destinations
- * --------------------------------------------------------------------------------------- */
+/* --- destinations ---------------------------------------------------------------------------- */
 static void try_again(struct xs_timer *t);
 
 static struct xs_dest *dest_of(struct xs_ask *a)

@@ -72,8 +72,7 @@ const uint8_t *xs_link_process(void)
 	return process;
 }
 
-/* --- records
- * ---------------------------------------------------------------------------------------- */
+/* --- records --------------------------------------------------------------------------------- */
 static void work_fn(struct xs_work *w)
 {
 	struct xs_link *l = (struct xs_link *)((char *)w - offsetof(struct xs_link, work));
@@ -219,8 +218,7 @@ int xs_link_info(struct xs_link_info *out, int max)
 	return n;
 }
 
-/* --- the beginning
- * ------------------------------------------------------------------------------------ */
+/* --- the beginning --------------------------------------------------------------------------- */
 struct xs_link *xs_link_connect(const struct xs_carrier_ops *ops,
 				const struct sockaddr_storage *local,
 				const struct sockaddr_storage *peer, struct xs_dest *dest,
@@ -322,8 +320,7 @@ static void hello_came(struct xs_link *l)
 	}
 }
 
-/* --- the end
- * -------------------------------------------------------------------------------------------- */
+/* --- the end --------------------------------------------------------------------------------- */
 void xs_link_close(struct xs_link *l, enum xs_reason why)
 {
 	struct xs_seghdr bye = {.kind = XS_K_BYE};

@@ -130,8 +130,7 @@ struct xs_chan {
 	bool waits[XS_LANES];
 };
 
-/* --- link.c
- * ---------------------------------------------------------------------------------------- */
+/* --- link.c ---------------------------------------------------------------------------------- */
 /* A link of ours to that address. NULL and *why. Progress thread. */
 struct xs_link *xs_link_connect(const struct xs_carrier_ops *ops,
 				const struct sockaddr_storage *local,
@@ -168,8 +167,7 @@ void xs_link_poll_fork_child(void); /* link_poll.c */
 /* This process's name in HELLO. */
 const uint8_t *xs_link_process(void);
 
-/* --- credit.c
- * -------------------------------------------------------------------------------------- */
+/* --- credit.c -------------------------------------------------------------------------------- */
 /*
  * One entry of the peer's lane for a segment of c, or c waits in that lane's queue. served: c was
  * taken out of the queue just now, else those who wait come first.
@@ -187,22 +185,19 @@ void xs_credit_freed(struct xs_link *l, enum xs_lane lane);
 /* Waiting messages and channels go on. No lock from XS_RANK_CONN on. */
 void xs_link_serve(struct xs_link *l);
 
-/* --- say.c
- * ----------------------------------------------------------------------------------------- */
+/* --- say.c ----------------------------------------------------------------------------------- */
 /* A message of the link's own; waits for a credit if need be. Any thread. */
 void xs_link_say(struct xs_link *l, const struct xs_seghdr *h, const void *payload);
 /* Sends what waits; false: still short. */
 bool xs_link_say_waiting(struct xs_link *l);
 void xs_link_say_forget(struct xs_link *l);
 
-/* --- retire.c
- * -------------------------------------------------------------------------------------- */
+/* --- retire.c -------------------------------------------------------------------------------- */
 /* Gives pool memory back once the lanes have completed these posts (0: none). */
 void xs_link_retire(struct xs_link *l, void *mem, enum xs_slab slab, const uint64_t seq[XS_LANES]);
 void xs_link_reap(struct xs_link *l, bool all);
 
-/* --- segchan.c
- * ------------------------------------------------------------------------------------- */
+/* --- segchan.c ------------------------------------------------------------------------------- */
 extern const struct xs_chan_ops xs_segchan_ops[XS_PLANES];
 /* A channel for a connection of user's. key is attached to it. NULL without memory. */
 struct xs_chan *xs_segchan_new(struct xs_link *l, struct xs_id_key key, struct xs_id_key peer,
@@ -218,8 +213,7 @@ bool xs_segchan_event_end(struct xs_chan *c);
 /* A post was refused: c waits for room or notices the end. */
 void xs_segchan_refused(struct xs_chan *c, enum xs_lane lane, int err, uint64_t rooms);
 
-/* --- segchan_tx.c
- * ---------------------------------------------------------------------------------- */
+/* --- segchan_tx.c ---------------------------------------------------------------------------- */
 /* Posts what the window holds, `budget` segments at most. */
 void xs_segtx_pump(struct xs_chan *c, bool served, int *budget);
 void xs_segtx_free(struct xs_chan *c);
@@ -234,8 +228,7 @@ void xs_segtx_stop(struct xs_chan *c);
 void xs_segtx_close(struct xs_chan *c);
 void xs_segtx_limit(struct xs_chan *c, size_t bytes);
 
-/* --- segchan_rx.c
- * ---------------------------------------------------------------------------------- */
+/* --- segchan_rx.c ---------------------------------------------------------------------------- */
 /* A segment for an id. True: buf is kept. Polling thread. */
 bool xs_segrx_segment(struct xs_link *l, enum xs_lane lane, const struct xs_seghdr *h,
 		      struct xs_rxbuf *buf);
@@ -249,8 +242,7 @@ void xs_segrx_free(struct xs_chan *c);
 /* A bulk buffer that a channel held is free: for reasm.c. */
 void xs_segrx_give_back(void *arg, struct xs_rxbuf *buf);
 
-/* --- pairing's part: progress thread unless it says otherwise
- * ---------------------------------------- */
+/* --- pairing's part: progress thread unless it says otherwise -------------------------------- */
 void xs_pair_link_up(struct xs_link *l);
 /* From CONNECTING or HELLO: it never came to be; else its asks are lost. */
 void xs_pair_link_gone(struct xs_link *l, bool was_up, enum xs_reason why);

@@ -72,8 +72,7 @@ void xs_pair_addr(const struct sockaddr_storage *ss, struct xs_wire_addr *w)
 						 : ((const struct sockaddr_in6 *)ss)->sin6_port);
 }
 
-/* --- what's possible
- * -------------------------------------------------------------------------------- */
+/* --- what's possible ------------------------------------------------------------------------- */
 static enum xs_reason carrier_possible(unsigned i, const struct sockaddr *local,
 				       const struct sockaddr *peer)
 {
@@ -122,8 +121,7 @@ enum xs_reason xs_pair_possible(const struct sockaddr *local, const struct socka
 	return why;
 }
 
-/* --- the inbox
- * ---------------------------------------------------------------------------------------- */
+/* --- the inbox ------------------------------------------------------------------------------- */
 static void put(struct item *i)
 {
 	xs_lock_take(&lock);
@@ -290,8 +288,7 @@ static void work_fn(struct xs_work *w)
 	close_look();
 }
 
-/* --- from link.c
- * ---------------------------------------------------------------------------------------- */
+/* --- from link.c ----------------------------------------------------------------------------- */
 void xs_pair_link_up(struct xs_link *l)
 {
 	xs_dest_link_up(l);
@@ -309,8 +306,7 @@ void xs_pair_link_gone(struct xs_link *l, bool was_up, enum xs_reason why)
 	xs_progress_post(&work);
 }
 
-/* --- closing, fork
- * ---------------------------------------------------------------------------------------- */
+/* --- closing, fork --------------------------------------------------------------------------- */
 void xs_pair_close_all(enum xs_reason why) XS_NO_TSA
 {
 	uint64_t until = xs_now_ns() + CLOSE_NS;

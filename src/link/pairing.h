@@ -52,8 +52,7 @@ void xs_pair_addr(const struct sockaddr_storage *ss, struct xs_wire_addr *w);
 enum xs_reason xs_pair_carrier(unsigned i, const struct sockaddr *local,
 			       const struct sockaddr *peer);
 
-/* --- ask.c
- * ----------------------------------------------------------------------------------------- */
+/* --- ask.c ----------------------------------------------------------------------------------- */
 void xs_ask_begin(struct xs_ask *a);
 void xs_ask_forget(void *user);
 /* The link is up: ask now. */
@@ -64,14 +63,12 @@ void xs_ask_link_gone(struct xs_link *l, enum xs_reason why);
 void xs_ask_answered(struct xs_link *l, const struct xs_pair_answer *an);
 void xs_asks_fork_child(void);
 
-/* --- answer.c
- * --------------------------------------------------------------------------------------- */
+/* --- answer.c -------------------------------------------------------------------------------- */
 void xs_answer(struct xs_link *l, const struct xs_pair_ask *ask);
 /* Polling thread. */
 void xs_answer_done(struct xs_link *l, const struct xs_pair_done *done);
 
-/* --- dest.c
- * ----------------------------------------------------------------------------------------- */
+/* --- dest.c ---------------------------------------------------------------------------------- */
 /* A link to the ask's address: asks at once, or when it's there. */
 void xs_dest_ask(struct xs_ask *a);
 void xs_dest_forget_ask(struct xs_ask *a);
@@ -86,8 +83,7 @@ void xs_neg_add(unsigned carrier, const struct xs_wire_addr *peer, enum xs_reaso
 void xs_neg_clear(const struct xs_wire_addr *peer);
 void xs_negs_fork_child(void);
 
-/* --- listen.c
- * --------------------------------------------------------------------------------------- */
+/* --- listen.c -------------------------------------------------------------------------------- */
 void xs_listen_open(const struct sockaddr_storage *bound, const struct sockaddr_storage *local);
 /* Closes all; they open again in a while. */
 void xs_listen_pause(void);

@@ -32,8 +32,7 @@ static uint64_t end_of(const struct xs_piece *p)
 	return p->offset + p->length;
 }
 
-/* --- pieces
- * ------------------------------------------------------------------------------------------- */
+/* --- pieces ---------------------------------------------------------------------------------- */
 static struct xs_piece *new_piece(struct xs_reasm *r, uint32_t room)
 {
 	struct xs_piece *p = r->spare;
@@ -87,8 +86,7 @@ static void insert(struct xs_reasm *r, struct xs_piece *before, struct xs_piece 
 		r->tail = p;
 }
 
-/* --- placing
- * ------------------------------------------------------------------------------------------ */
+/* --- placing --------------------------------------------------------------------------------- */
 static bool append(struct xs_piece *p, uint64_t offset, const void *from, uint32_t n)
 {
 	size_t used;
@@ -224,8 +222,7 @@ enum xs_placed xs_reasm_place(struct xs_reasm *r, uint64_t offset, const void *p
 	return got;
 }
 
-/* --- consuming
- * ---------------------------------------------------------------------------------------- */
+/* --- consuming ------------------------------------------------------------------------------- */
 void xs_reasm_consume(struct xs_reasm *r, uint64_t offset)
 {
 	struct xs_piece *p;

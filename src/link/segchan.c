@@ -26,8 +26,7 @@ static const uint8_t order[] = {
 	XS_K_ACK,      XS_K_PREPARE, XS_K_FLUSHED,  XS_K_PEER_GONE,
 };
 
-/* --- life
- * --------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 static void list(struct xs_link *l, struct xs_chan *c)
 {
 	xs_lock_take(&l->lock);
@@ -143,8 +142,7 @@ static uint32_t id_of(const struct xs_chan *c)
 	return c->key.id;
 }
 
-/* --- messages
- * ----------------------------------------------------------------------------------------- */
+/* --- messages -------------------------------------------------------------------------------- */
 void xs_segchan_header(const struct xs_chan *c, uint8_t kind, struct xs_seghdr *h)
 {
 	*h = (struct xs_seghdr){
@@ -238,8 +236,7 @@ static void rx_ack(struct xs_chan *c, uint16_t epoch, uint64_t offset)
 	c->ack = offset;
 }
 
-/* --- the operations: the same for each plane, but for its name
- * ------------------------------------------ */
+/* --- the operations: the same for each plane, but for its name ------------------------------- */
 #define OPS(plane_, name_)                      \
 	[plane_] = {                            \
 		.name = (name_),                \

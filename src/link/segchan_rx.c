@@ -11,8 +11,7 @@
 
 #define KEEP_LEAST 8192u /* below that a copy is cheaper than an entry */
 
-/* --- held buffers
- * ------------------------------------------------------------------------------------- */
+/* --- held buffers ---------------------------------------------------------------------------- */
 void xs_segrx_give_back(void *arg, struct xs_rxbuf *buf)
 {
 	struct xs_chan *c = arg;
@@ -34,8 +33,7 @@ static bool may_keep(const struct xs_link *l, enum xs_lane lane, const struct xs
 	       atomic_load_explicit(&l->held, memory_order_relaxed) < l->entries[XS_LANE_BULK] / 2;
 }
 
-/* --- segments of a channel; its connection is locked
- * ----------------------------------------------------- */
+/* --- segments of a channel; its connection is locked ----------------------------------------- */
 static bool arrival(struct xs_chan *c, const struct xs_seghdr *h, uint32_t length)
 {
 	struct xs_arrival a = {
@@ -130,8 +128,7 @@ static bool take(struct xs_chan *c, enum xs_lane lane, const struct xs_seghdr *h
 	}
 }
 
-/* --- segments for an id whose connection is gone
- * ----------------------------------------------------------- */
+/* --- segments for an id whose connection is gone --------------------------------------------- */
 static void late(struct xs_link *l, const struct xs_seghdr *h, const struct xs_id_gone *gone)
 {
 	struct xs_seghdr answer = {
@@ -173,8 +170,7 @@ bool xs_segrx_segment(struct xs_link *l, enum xs_lane lane, const struct xs_segh
 	return kept;
 }
 
-/* --- the owner's operations
- * --------------------------------------------------------------------------------- */
+/* --- the owner's operations ------------------------------------------------------------------ */
 void xs_segrx_open(struct xs_chan *c, uint16_t epoch, uint64_t from)
 {
 	c->rx.epoch = epoch;

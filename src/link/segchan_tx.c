@@ -21,8 +21,7 @@
 #define WINDOW_LEAST (4u << 10)
 #define CHUNK_LEAST (4u << 10)
 
-/* --- posting
- * ------------------------------------------------------------------------------------------ */
+/* --- posting --------------------------------------------------------------------------------- */
 static size_t chunk_of(const struct xs_chan *c)
 {
 	size_t chunk = c->tx.window / 4;
@@ -137,8 +136,7 @@ void xs_segtx_pump(struct xs_chan *c, bool served, int *budget)
 		post_fin(c, served);
 }
 
-/* --- the owner's operations
- * ----------------------------------------------------------------------------- */
+/* --- the owner's operations ------------------------------------------------------------------ */
 void xs_segtx_limit(struct xs_chan *c, size_t bytes)
 {
 	size_t most = (size_t)xs_config()->window_max;

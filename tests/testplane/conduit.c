@@ -17,8 +17,7 @@ static struct xs_lock tp_lock = XS_LOCK_INIT(XS_RANK_LEAF);
 static struct xs_conduit *conduits; /* tp_lock */
 static unsigned conduits_n;	    /* progress thread */
 
-/* --- polling
- * -------------------------------------------------------------------------------------------- */
+/* --- polling --------------------------------------------------------------------------------- */
 static unsigned snapshot(struct xs_conduit **all)
 {
 	unsigned n = 0;
@@ -102,9 +101,7 @@ static void unwatch(struct xs_conduit *c)
 	poller.fd = -1;
 }
 
-/* --- life
- * -----------------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 void tp_conduit_hold(struct xs_conduit *c)
 {
 	atomic_fetch_add(&c->refs, 1);
@@ -210,8 +207,7 @@ void tp_conduits_fork_child(void)
 	xs_lock_init(&tp_lock, XS_RANK_LEAF);
 }
 
-/* --- operations
- * ------------------------------------------------------------------------------------------- */
+/* --- operations ------------------------------------------------------------------------------ */
 static enum xs_reason possible(const struct sockaddr *local, const struct sockaddr *peer)
 {
 	(void)local;

@@ -13,8 +13,7 @@
 
 #define MOST_AT_ONCE 32
 
-/* --- sending; the lane's lock is held
- * ------------------------------------------------------------------- */
+/* --- sending; the lane's lock is held -------------------------------------------------------- */
 static long write_one(struct tp_lane *l, struct tp_request *q)
 {
 	struct iovec iov[2] = {
@@ -126,8 +125,7 @@ void tp_lane_close(struct tp_lane *l)
 	xs_timer_cancel(&l->timer);
 }
 
-/* --- receiving; the conduit's poll lock is held
- * ----------------------------------------------------------- */
+/* --- receiving; the conduit's poll lock is held ---------------------------------------------- */
 void tp_rx_done(struct xs_rxbuf *buf)
 {
 	struct tp_rx *rx = (struct tp_rx *)((char *)buf - offsetof(struct tp_rx, buf));

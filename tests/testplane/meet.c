@@ -53,8 +53,7 @@ static socklen_t name_of(const uint8_t ip[16], unsigned port, struct sockaddr_un
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* --- the accepting side
- * ----------------------------------------------------------------------------------- */
+/* --- the accepting side ---------------------------------------------------------------------- */
 static int take_bulk(int fd)
 {
 	char byte, control[CMSG_SPACE(sizeof(int))];
@@ -163,8 +162,7 @@ void tp_unlisten(struct xs_rdv *r)
 	free(r);
 }
 
-/* --- the connecting side
- * ---------------------------------------------------------------------------------- */
+/* --- the connecting side --------------------------------------------------------------------- */
 static bool send_bulk(int fd, int bulk)
 {
 	char byte = 0, control[CMSG_SPACE(sizeof(int))] = {0};

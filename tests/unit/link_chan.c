@@ -15,8 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- a connection's end at work
- * ------------------------------------------------------------------------ */
+static uint64_t total; /* bytes of each stream */
+
+/* --- a connection's end at work -------------------------------------------------------------- */
 static void wait_news(struct user *u)
 {
 	pthread_cond_wait(&u->news, &u->lock.mutex);
@@ -115,8 +116,7 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-/* --- scenes
- * -------------------------------------------------------------------------------------------- */
+/* --- scenes ---------------------------------------------------------------------------------- */
 static void init_users(void)
 {
 	for (int i = 0; i < CONNS; i++) {
@@ -292,9 +292,7 @@ static int scene_refused(void)
 	return check_done();
 }
 
-/* --- main
- * ------------------------------------------------------------------------------------------------
- */
+/* --- main ------------------------------------------------------------------------------------ */
 static const struct {
 	const char *faults;
 	const char *scene;

@@ -37,16 +37,14 @@ struct user {
 };
 
 static struct user users[CONNS][2];
-static uint64_t total;
 
-static uint8_t byte_at(const struct user *u, int side, uint64_t offset)
+static inline uint8_t byte_at(const struct user *u, int side, uint64_t offset)
 {
 	return (uint8_t)(offset * 31 + (offset >> 8) * 7 + (uint64_t)u->number * 13 +
 			 (uint64_t)side);
 }
 
-/* --- the owner's events
- * ----------------------------------------------------------------------------- */
+/* --- the owner's events ---------------------------------------------------------------------- */
 static void lock(void *user)
 {
 	xs_lock_take(&((struct user *)user)->lock);
@@ -119,8 +117,7 @@ static const struct xs_chan_events events = {
 	.dead = dead,
 };
 
-/* --- what pairing asks
- * -------------------------------------------------------------------------------- */
+/* --- what pairing asks ----------------------------------------------------------------------- */
 static void *find(const struct xs_wire_addr *local, const struct xs_wire_addr *peer,
 		  enum xs_reason *why)
 {
