@@ -14,7 +14,7 @@
 /* Work queue and timers; XS_RANK_ENGINE. */
 extern struct xs_lock xs_engine_lock;
 
-/* --- an array of pointers that grows without malloc (any lock may be held) ------------------------- */
+/* --- an array of pointers that grows without malloc (any lock may be held) --------------- */
 struct xs_ptrs {
 	void **at;
 	unsigned n, room;
@@ -23,25 +23,25 @@ struct xs_ptrs {
 int xs_ptrs_reserve(struct xs_ptrs *p);
 int xs_ptrs_grow(struct xs_ptrs *p);
 
-/* --- progress.c ------------------------------------------------------------------------------------ */
+/* --- progress.c -------------------------------------------------------------------------- */
 /* Wakes the progress thread if it sleeps. Any thread, any lock held. */
 void xs_progress_ring(void);
 /* The progress thread watches the pollers' channels (an epoll set), or no longer. */
 void xs_progress_channels(int fd, bool on);
 
-/* --- timer.c --------------------------------------------------------------------------------------- */
+/* --- timer.c ----------------------------------------------------------------------------- */
 /* Runs what's due. Progress thread. */
 void xs_timer_run(uint64_t now);
 /* The earliest deadline, 0: none. */
 uint64_t xs_timer_next(void);
 void xs_timer_forget(void);
 
-/* --- lead.c ---------------------------------------------------------------------------------------- */
-/* The progress thread's part: called before it sleeps; fired: the channels are readable. Returns how
- * long it may sleep (ns), 0: without bound. */
+/* --- lead.c ------------------------------------------------------------------------------ */
+/* The progress thread's part: called before it sleeps; fired: the channels are readable. Returns
+ * how long it may sleep (ns), 0: without bound. */
 uint64_t xs_lead_turn(bool fired);
-/* Becomes the leader: everything is armed and has been polled once more. False: somebody else is, or
- * there's nothing to watch. */
+/* Becomes the leader: everything is armed and has been polled once more. False: somebody else is,
+ * or there's nothing to watch. */
 bool xs_lead_take(struct xs_sleeper *s);
 /* The leader stops sleeping on the channels: somebody else must watch them from now on. */
 void xs_lead_leave(void);
@@ -57,7 +57,7 @@ void xs_lead_forget(void);
 /* Counts as a thread of the program that polls. */
 void xs_lead_active(void);
 
-/* --- sleeper.c ------------------------------------------------------------------------------------- */
+/* --- sleeper.c --------------------------------------------------------------------------- */
 enum xs_sleeper_bits {
 	XS_SL_ANNOUNCED = 1, /* wakes count from now on */
 	XS_SL_ASLEEP = 2,    /* in ppoll: a wake must ring */
@@ -71,9 +71,9 @@ struct xs_sleeper {
 	/* the signal descriptor last used, and for which program mask */
 	int signal_fd;
 	uint64_t signal_mask;
-	bool signal_own;	 /* not one of the shared ones */
-	unsigned generation;	 /* counts begins: a handler may have slept in between */
-	struct xs_ptrs scratch;	 /* of struct pollfd */
+	bool signal_own;	/* not one of the shared ones */
+	unsigned generation;	/* counts begins: a handler may have slept in between */
+	struct xs_ptrs scratch; /* of struct pollfd */
 	/* followers list, under the followers lock */
 	bool follows;
 	struct xs_sleeper *next, *prev;
@@ -83,7 +83,7 @@ struct xs_sleeper {
 void xs_sleeper_tell(struct xs_sleeper *s, unsigned bits);
 void xs_sleeper_forget(void);
 
-/* --- signals.c ------------------------------------------------------------------------------------- */
+/* --- signals.c --------------------------------------------------------------------------- */
 enum xs_sig_verdict {
 	XS_SIG_NONE,	/* nothing that the program would see */
 	XS_SIG_SILENT,	/* ignored, or the default action: let it act, go on sleeping */

@@ -2,16 +2,16 @@
 /*
  * The progress thread.
  *
- * It sleeps in ppoll() on one epoll set of its own, which holds the doorbell (an eventfd), what others
- * asked to watch, and the pollers' channels while it's the one to watch them (lead.c).
+ * It sleeps in ppoll() on one epoll set of its own, which holds the doorbell (an eventfd), what
+ * others asked to watch, and the pollers' channels while it's the one to watch them (lead.c).
  *
- * Who posts work or sets an earlier deadline looks at `asleep`, and rings only if the thread sleeps;
- * the thread sets `asleep` before it looks at its queues for the last time. Both sides use sequentially
- * consistent operations, so one of them sees the other.
+ * Who posts work or sets an earlier deadline looks at `asleep`, and rings only if the thread
+ * sleeps; the thread sets `asleep` before it looks at its queues for the last time. Both sides use
+ * sequentially consistent operations, so one of them sees the other.
  *
- * Work is a stack that anybody pushes on without a lock (any lock may be held then); the thread takes
- * it whole and turns it around. It takes one piece at a time off under the engine lock, so that a
- * fork, which holds that lock, finds every piece that hasn't run still marked as posted.
+ * Work is a stack that anybody pushes on without a lock (any lock may be held then); the thread
+ * takes it whole and turns it around. It takes one piece at a time off under the engine lock, so
+ * that a fork, which holds that lock, finds every piece that hasn't run still marked as posted.
  *
  * A program may close our descriptors by raw system calls: EBADF or POLLNVAL make them anew.
  */
@@ -41,9 +41,9 @@ static _Atomic bool asleep;
 static __thread bool self;
 
 static _Atomic(struct xs_work *) posted;
-static struct xs_work *batch; /* being run; engine lock */
-static struct xs_ptrs watches;		/* engine lock */
-static struct xs_ptrs watch_bits;	/* the same places */
+static struct xs_work *batch;		 /* being run; engine lock */
+static struct xs_ptrs watches;		 /* engine lock */
+static struct xs_ptrs watch_bits;	 /* the same places */
 static struct epoll_event events[BATCH]; /* progress thread */
 static int events_n;
 static int channels_fd = -1; /* progress thread and lead.c's take-over */
@@ -59,12 +59,18 @@ bool xs_progress_self(void)
 	return self;
 }
 
-/* --- descriptors ----------------------------------------------------------------------------------- */
+/* --- descriptors ------------------------------------------------------------------------- */
 static int set_add(int set, int fd, uint32_t bits, void *data)
 {
-	struct epoll_event ev = { .events = bits, .data.ptr = data };
+	struct epoll_event ev = {.events = bits, .data.ptr = data};
 
 	return (int)xs_sys(__NR_epoll_ctl, set, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static void close_own(int fd)
+{
+	xs_highfd_gone(fd);
+	xs_sys(__NR_close, fd);
 }
 
 static int make_bell(int set)
@@ -76,7 +82,7 @@ static int make_bell(int set)
 		return fd;
 	r = set_add(set, fd, EPOLLIN, &bell_tag);
 	if (r < 0) {
-		xs_sys(__NR_close, fd);
+		close_own(fd);
 		return r;
 	}
 	atomic_store(&bell_fd, fd);
@@ -93,7 +99,7 @@ static int make_set(void)
 		return fd;
 	r = make_bell(fd);
 	if (r < 0) {
-		xs_sys(__NR_close, fd);
+		close_own(fd);
 		return r;
 	}
 	atomic_store(&set_fd, fd);
@@ -104,7 +110,7 @@ static int make_set(void)
 static void remake_set(void)
 {
 	XS_LOG(WARN, "progress thread: descriptors closed by the program, made anew");
-	xs_sys(__NR_close, atomic_load(&bell_fd));
+	close_own(atomic_load(&bell_fd));
 	if (make_set() < 0)
 		return;
 	xs_lock_take(&xs_engine_lock);
@@ -132,7 +138,7 @@ void xs_progress_ring(void)
 
 void xs_progress_channels(int fd, bool on)
 {
-	struct epoll_event ev = { .events = on ? EPOLLIN : 0, .data.ptr = &channels_tag };
+	struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.ptr = &channels_tag};
 	int set = atomic_load(&set_fd);
 
 	if (set < 0)
@@ -143,7 +149,7 @@ void xs_progress_channels(int fd, bool on)
 		channels_fd = fd;
 }
 
-/* --- work ------------------------------------------------------------------------------------------ */
+/* --- work -------------------------------------------------------------------------------- */
 bool xs_progress_post(struct xs_work *w)
 {
 	struct xs_work *top;
@@ -198,7 +204,7 @@ static void run_work(void)
 	} while (w && batch);
 }
 
-/* --- watches --------------------------------------------------------------------------------------- */
+/* --- watches ----------------------------------------------------------------------------- */
 static int watch_locked(struct xs_fdwatch *w, uint32_t bits)
 {
 	int r = atomic_load(&set_fd) < 0 ? make_set() : 0;
@@ -237,7 +243,7 @@ static int watch_find(const struct xs_fdwatch *w)
 
 int xs_progress_rewatch(struct xs_fdwatch *w, uint32_t bits)
 {
-	struct epoll_event ev = { .events = bits, .data.ptr = w };
+	struct epoll_event ev = {.events = bits, .data.ptr = w};
 	int i;
 
 	xs_lock_take(&xs_engine_lock);
@@ -250,7 +256,7 @@ int xs_progress_rewatch(struct xs_fdwatch *w, uint32_t bits)
 
 void xs_progress_unwatch(struct xs_fdwatch *w)
 {
-	struct epoll_event ev = { 0 };
+	struct epoll_event ev = {0};
 	int i;
 
 	xs_lock_take(&xs_engine_lock);
@@ -266,7 +272,7 @@ void xs_progress_unwatch(struct xs_fdwatch *w)
 			events[i].data.ptr = NULL;
 }
 
-/* --- the thread ------------------------------------------------------------------------------------ */
+/* --- the thread -------------------------------------------------------------------------- */
 /* True: the channels are readable. */
 static bool serve_events(void)
 {
@@ -292,7 +298,7 @@ static bool serve_events(void)
 /* `asleep` is set. Sleeps until something is due, `bound` nanoseconds at most (0: no bound). */
 static void rest(uint64_t bound)
 {
-	struct pollfd pfd = { .events = POLLIN };
+	struct pollfd pfd = {.events = POLLIN};
 	struct timespec ts;
 	uint64_t now, when;
 	long r;
@@ -372,7 +378,7 @@ int xs_progress_start(void)
 	return r;
 }
 
-/* --- fork ------------------------------------------------------------------------------------------ */
+/* --- fork -------------------------------------------------------------------------------- */
 void xs_progress_fork_prepare(void) XS_NO_TSA
 {
 	xs_lock_take(&xs_engine_lock);
@@ -394,7 +400,7 @@ static void close_fd(_Atomic int *fd)
 	int old = atomic_exchange(fd, -1);
 
 	if (old >= 0)
-		xs_sys(__NR_close, old);
+		close_own(old);
 }
 
 void xs_progress_fork_child(void)

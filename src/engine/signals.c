@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which signals are pending, what the kernel would do with them, and a descriptor that tells. Signal
- * descriptors report what's pending for the thread that asks, so threads with one mask share one.
+ * Which signals are pending, what the kernel would do with them, and a descriptor that tells.
+ * Signal descriptors report what's pending for the thread that asks, so threads with one mask share
+ * one.
  */
 #include "engine/signals.h"
 #include "base/clock.h"
@@ -57,8 +58,8 @@ static int make_fd(uint64_t mask)
 {
 	uint64_t open = ~mask;
 
-	return xs_highfd((int)xs_sys(__NR_signalfd4, -1, &open, sizeof(open),
-				     SFD_CLOEXEC | SFD_NONBLOCK));
+	return xs_highfd(
+		(int)xs_sys(__NR_signalfd4, -1, &open, sizeof(open), SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 /* -1: the table is full of others. */
@@ -87,8 +88,10 @@ int xs_sig_fd(struct xs_sleeper *s, uint64_t mask)
 {
 	if (s->signal_fd >= 0 && s->signal_mask == mask)
 		return s->signal_fd;
-	if (s->signal_own)
+	if (s->signal_own) {
+		xs_highfd_gone(s->signal_fd);
 		xs_sys(__NR_close, s->signal_fd);
+	}
 	s->signal_own = false;
 	s->signal_mask = mask;
 	s->signal_fd = shared_fd(mask);
@@ -112,7 +115,7 @@ void xs_sig_stale(struct xs_sleeper *s)
 
 void xs_signals_run(const sigset_t *mask)
 {
-	struct timespec now = { 0, 0 };
+	struct timespec now = {0, 0};
 
 	xs_sys(__NR_ppoll, NULL, 0, &now, mask, sizeof(uint64_t));
 }
@@ -121,8 +124,10 @@ void xs_sig_forget(void)
 {
 	xs_lock_init(&shared_lock, XS_RANK_LEAF);
 	for (int i = 0; i < SHARED; i++) {
-		if (shared[i].fd)
+		if (shared[i].fd) {
+			xs_highfd_gone(shared[i].fd - 1);
 			xs_sys(__NR_close, shared[i].fd - 1);
+		}
 		shared[i].fd = 0;
 	}
 }

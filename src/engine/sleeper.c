@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The record of a sleeping thread and its wake descriptor. Records are never given back: a waker may
- * hold on to one for longer than its thread lives, and then wakes nobody or, harmlessly, its heir.
+ * The record of a sleeping thread and its wake descriptor. Records are never given back: a waker
+ * may hold on to one for longer than its thread lives, and then wakes nobody or, harmlessly, its
+ * heir.
  */
 #include "base/crit.h"
 #include "base/highfd.h"
@@ -119,6 +120,14 @@ void xs_sleeper_wake(struct xs_sleeper *s)
 	xs_sleeper_tell(s, XS_SL_WOKEN);
 }
 
+static void close_own(int fd)
+{
+	if (fd < 0)
+		return;
+	xs_highfd_gone(fd);
+	xs_sys(__NR_close, fd);
+}
+
 void xs_sleeper_forget(void)
 {
 	struct xs_sleeper *s;
@@ -126,10 +135,9 @@ void xs_sleeper_forget(void)
 	xs_lock_init(&records_lock, XS_RANK_LEAF);
 	spare = NULL;
 	for (s = records; s; s = s->all) {
-		if (s->wake_fd >= 0)
-			xs_sys(__NR_close, s->wake_fd);
+		close_own(s->wake_fd);
 		if (s->signal_own)
-			xs_sys(__NR_close, s->signal_fd);
+			close_own(s->signal_fd);
 		s->wake_fd = s->signal_fd = -1;
 		s->signal_own = s->follows = false;
 		atomic_store(&s->state, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Spinning before a sleep. Each thread keeps a moving average of how often its spins paid; below a
- * quarter it only tries now and then. A yield that comes back late says that more threads want to run
- * than there are processors: then nobody spins for a while. Between polls the thread yields: on few
- * cores the peer, and a software device's kernel threads, need this very processor.
+ * quarter it only tries now and then. A yield that comes back late says that more threads want to
+ * run than there are processors: then nobody spins for a while. Between polls the thread yields: on
+ * few cores the peer, and a software device's kernel threads, need this very processor.
  */
 #include "base/clock.h"
 #include "base/config.h"
@@ -42,8 +42,7 @@ static bool look(bool (*done)(void *arg), void *arg)
 /* Does a spin promise to pay now? */
 static bool promising(uint64_t now)
 {
-	if (!xs_config()->poll_us ||
-	    now < atomic_load_explicit(&busy_until, memory_order_relaxed))
+	if (!xs_config()->poll_us || now < atomic_load_explicit(&busy_until, memory_order_relaxed))
 		return false;
 	if (pay >= WORTH)
 		return true;

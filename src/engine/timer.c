@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Deadlines: a binary heap of pointers, earliest first. A timer's slot is its place in the heap plus
- * one; 0 means that it isn't there. In a forked child slots are stale, so each is checked against the
- * heap before it's believed.
+ * Deadlines: a binary heap of pointers, earliest first. A timer's slot is its place in the heap
+ * plus one; 0 means that it isn't there. In a forked child slots are stale, so each is checked
+ * against the heap before it's believed.
  */
-#include "engine/progress.h"
 #include "base/clock.h"
 #include "base/rawsys.h"
 #include "engine/engine.h"
+#include "engine/progress.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -27,8 +27,8 @@ int xs_ptrs_grow(struct xs_ptrs *p)
 	if (old)
 		r = xs_sys(__NR_mremap, p->at, old, now, MREMAP_MAYMOVE, 0);
 	else
-		r = xs_sys(__NR_mmap, 0, now, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			   0);
+		r = xs_sys(__NR_mmap, 0, now, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
 	if (r < 0 && r > -4096)
 		return -ENOMEM;
 	p->at = (void **)r;

@@ -2,15 +2,16 @@
 /*
  * One sleep of a thread of the program.
  *
- * Order of events: the caller has announced itself (state = ANNOUNCED) and looked at its data again.
- * Here: become leader or follower (lead.c), mark ASLEEP, but only if nobody has woken us since, ppoll.
- * A waker sets WOKEN first and writes the wake descriptor only if it saw ASLEEP. So a wake between
- * announce and ppoll costs no system call, and none is lost.
+ * Order of events: the caller has announced itself (state = ANNOUNCED) and looked at its data
+ * again. Here: become leader or follower (lead.c), mark ASLEEP, but only if nobody has woken us
+ * since, ppoll. A waker sets WOKEN first and writes the wake descriptor only if it saw ASLEEP. So a
+ * wake between announce and ppoll costs no system call, and none is lost.
  *
- * Signals: all of them stay blocked, a signalfd says that one is pending (signals.c). Handlers that end
- * the call run after it, when the caller's waiters are gone and the critical section is left: a handler
- * may jump out. Those of a call that goes on (SA_RESTART) run here, in a gap of the critical section. ppoll
- * itself is libc's, with the program's own cancel state: the sleep is the cancellation point.
+ * Signals: all of them stay blocked, a signalfd says that one is pending (signals.c). Handlers that
+ * end the call run after it, when the caller's waiters are gone and the critical section is left: a
+ * handler may jump out. Those of a call that goes on (SA_RESTART) run here, in a gap of the
+ * critical section. ppoll itself is libc's, with the program's own cancel state: the sleep is the
+ * cancellation point.
  */
 #include "base/clock.h"
 #include "base/crit.h"
@@ -53,10 +54,10 @@ static void fill_set(struct nap *nap)
 	int sig = xs_sig_fd(s, nap->mask);
 
 	nap->unblocked = sig < 0;
-	nap->set[WAKE] = (struct pollfd){ .fd = s->wake_fd, .events = POLLIN };
-	nap->set[SIGNALS] = (struct pollfd){ .fd = sig, .events = POLLIN };
-	nap->set[CHANNELS] = (struct pollfd){ .fd = nap->leads ? xs_lead_fd() : -1,
-					      .events = POLLIN };
+	nap->set[WAKE] = (struct pollfd){.fd = s->wake_fd, .events = POLLIN};
+	nap->set[SIGNALS] = (struct pollfd){.fd = sig, .events = POLLIN};
+	nap->set[CHANNELS] =
+		(struct pollfd){.fd = nap->leads ? xs_lead_fd() : -1, .events = POLLIN};
 }
 
 /* ppoll with the program's cancel state: r, or -errno. */
@@ -77,7 +78,7 @@ static int cancellable(struct nap *nap, const struct timespec *ts, const sigset_
 static int doze(struct nap *nap)
 {
 	uint64_t now = nap->deadline ? xs_now_ns() : 0, left;
-	struct timespec ts = { 0, 0 };
+	struct timespec ts = {0, 0};
 	sigset_t mask;
 
 	if (nap->deadline > now) {
@@ -136,7 +137,7 @@ static int run_handlers(struct nap *nap)
 /* 0: go on sleeping. */
 static int look_at_signals(struct nap *nap, bool interrupted)
 {
-	struct timespec now = { 0, 0 };
+	struct timespec now = {0, 0};
 	enum xs_sig_verdict v;
 
 	if (!interrupted && !nap->set[SIGNALS].revents)
@@ -211,8 +212,12 @@ static int nap_until(struct nap *nap)
 int xs_sleeper_sleep(struct xs_sleeper *s, struct pollfd *fds, unsigned nfds, uint64_t deadline,
 		     const sigset_t *mask, bool restart)
 {
-	struct nap nap = { .s = s, .fds = fds, .nfds = nfds, .deadline = deadline,
-			   .restart = restart, .generation = s->generation };
+	struct nap nap = {.s = s,
+			  .fds = fds,
+			  .nfds = nfds,
+			  .deadline = deadline,
+			  .restart = restart,
+			  .generation = s->generation};
 	int keep = errno, r;
 
 	_Static_assert(sizeof(struct pollfd) == sizeof(void *), "the scratch holds pollfds");

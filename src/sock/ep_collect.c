@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an epoll set has to report now: the kernel's events, with our tokens taken out, and the ready
- * list's. When slots are few the two take turns, so neither starves the other.
+ * What an epoll set has to report now: the kernel's events, with our tokens taken out, and the
+ * ready list's. When slots are few the two take turns, so neither starves the other.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,14 +20,14 @@ uint32_t xs_ep_mask(struct xs_ep_item *it)
 	return xs_ready((struct xs_sock *)it->obj, armed & ~XS_EP_PRIVATE);
 }
 
-/* --- the kernel's ----------------------------------------------------------------------------------------- */
+/* --- the kernel's ------------------------------------------------------------------------ */
 #define IN_BITS ((uint32_t)(EPOLLIN | EPOLLPRI | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP))
 #define OUT_BITS ((uint32_t)(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND))
 #define END_BITS ((uint32_t)(EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 
 /*
- * A converted item's kernel item has fired: look at the twin, then treat it as a wake by the bits that the
- * kernel serves. (What else the twin says is told by who looked at it.)
+ * A converted item's kernel item has fired: look at the twin, then treat it as a wake by the bits
+ * that the kernel serves. (What else the twin says is told by who looked at it.)
  */
 static void raw_event(struct xs_ep_item *it, uint32_t events)
 {
@@ -88,11 +88,11 @@ static int from_kernel(struct xs_ep_set *set, int epfd, struct epoll_event *ev, 
 	return n;
 }
 
-/* --- the ready list's --------------------------------------------------------------------------------------- */
+/* --- the ready list's -------------------------------------------------------------------- */
 /*
- * The kernel serves the socket alone again: the item is given back when the change of the kernel item can
- * neither lose nor double an edge: level-triggered ones at once, the others when they aren't ready.
- * A disarmed one-shot can't be made in the kernel: the program's MOD will do it.
+ * The kernel serves the socket alone again: the item is given back when the change of the kernel
+ * item can neither lose nor double an edge: level-triggered ones at once, the others when they
+ * aren't ready. A disarmed one-shot can't be made in the kernel: the program's MOD will do it.
  */
 static void give_back(struct xs_ep_set *set, struct xs_ep_item *it, uint32_t mask)
 {
@@ -107,8 +107,14 @@ static void give_back(struct xs_ep_set *set, struct xs_ep_item *it, uint32_t mas
 /* True: the item has something to report: *mask. */
 static bool examine(struct xs_ep_set *set, struct xs_ep_item *it, bool edge, uint32_t *mask)
 {
+	bool managed = xs_managed((struct xs_sock *)it->obj);
+
+	if (managed && !it->converted) {
+		xs_ep_count(set, it);
+		xs_ep_convert(set, it);
+	}
 	*mask = it->converted ? xs_ep_mask(it) : 0;
-	if (!xs_managed((struct xs_sock *)it->obj))
+	if (!managed)
 		give_back(set, it, *mask);
 	else if (it->converted && xs_ep_needs_watch(it))
 		xs_ep_reform(set, it);
@@ -157,7 +163,7 @@ int xs_ep_collect(struct xs_ep_set *set, int epfd, struct epoll_event *ev, int m
 	return n ? n : from_list(set, ev, max);
 }
 
-/* --- readability of the set's own descriptor ---------------------------------------------------------------- */
+/* --- readability of the set's own descriptor --------------------------------------------- */
 static void refresh_own(struct xs_ep_set *set)
 {
 	struct xs_ep_item *it;

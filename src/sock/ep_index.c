@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables of the epoll sets: all sets, the items of a socket, and the items' memory, which is never given
- * back and never comes from the program's allocator (locks are held where it's needed).
+ * Tables of the epoll sets: all sets, the items of a socket, and the items' memory, which is never
+ * given back and never comes from the program's allocator (locks are held where it's needed).
  */
 #include <errno.h>
 #include <string.h>
@@ -115,7 +115,7 @@ void xs_ep_index_del(struct xs_ep_item *it)
 }
 
 /* Only if it isn't on its way out: its last reference may be gone already. */
-static bool hold(struct xs_ep_set *set)
+bool xs_ep_hold(struct xs_ep_set *set)
 {
 	uint32_t refs = atomic_load(&set->obj.refs);
 
@@ -132,7 +132,7 @@ unsigned xs_ep_index_items(const struct xs_obj *obj, struct xs_ep_ref *out, unsi
 
 	xs_lock_take(&index_lock);
 	for (struct xs_ep_item *it = *bucket_of(obj); it && n < max; it = it->hash_next) {
-		if (it->obj != obj || seen++ < skip || !hold(it->set))
+		if (it->obj != obj || seen++ < skip || !xs_ep_hold(it->set))
 			continue;
 		out[n].set = it->set;
 		out[n++].index = it->index;
@@ -178,7 +178,7 @@ void xs_ep_sets_each(void (*fn)(struct xs_ep_set *set, void *arg), void *arg)
 	xs_lock_take(&index_lock);
 	set = sets;
 	while (set) {
-		if (!hold(set)) {
+		if (!xs_ep_hold(set)) {
 			set = set->next;
 			continue;
 		}
@@ -201,6 +201,8 @@ static void reset(struct xs_ep_set *set)
 	xs_lock_init(&set->ready, XS_RANK_LEAF);
 	set->sleepers = NULL;
 	set->inherited = true;
+	if (atomic_exchange(&set->working, false))
+		atomic_fetch_sub(&set->obj.refs, 1); /* the work stayed behind */
 }
 
 void xs_ep_index_fork_child(void)

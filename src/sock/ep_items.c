@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * epoll_ctl, and what happens to items when descriptors close or sockets become managed. The kernel's
- * call comes first and its errors are the result; our record follows.
+ * epoll_ctl, and what happens to items when descriptors close or sockets become managed. The
+ * kernel's call comes first and its errors are the result; our record follows.
  */
 #include <errno.h>
 
@@ -13,7 +13,7 @@
 
 #define REFS 32
 
-/* --- items ----------------------------------------------------------------------------------------------- */
+/* --- items ------------------------------------------------------------------------------- */
 static struct xs_ep_item *find(struct xs_ep_set *set, int fd)
 {
 	return fd >= 0 && (uint32_t)fd < set->by_fd.room ? set->by_fd.at[fd] : NULL;
@@ -83,7 +83,7 @@ struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it)
 	return obj;
 }
 
-/* --- epoll_ctl -------------------------------------------------------------------------------------------- */
+/* --- epoll_ctl --------------------------------------------------------------------------- */
 static int control(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	return (int)xs_sys(__NR_epoll_ctl, epfd, op, fd, ev);
@@ -99,7 +99,8 @@ static void manage(struct xs_ep_set *set, struct xs_ep_item *it)
 }
 
 /* *left: an object whose reference is to be put once the lock is dropped. */
-static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev, struct xs_obj **left)
+static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
+	       struct xs_obj **left)
 {
 	struct xs_obj *obj = xs_fdtable_get(fd, xs_fdtable_kind(fd));
 	int r = control(epfd, EPOLL_CTL_ADD, fd, ev);
@@ -220,7 +221,7 @@ int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	return r;
 }
 
-/* --- descriptors close --------------------------------------------------------------------------------- */
+/* --- descriptors close ------------------------------------------------------------------- */
 static struct xs_ep_item *at_ref(const struct xs_ep_ref *ref, const struct xs_obj *obj)
 {
 	struct xs_ep_set *set = ref->set;
@@ -232,7 +233,7 @@ static struct xs_ep_item *at_ref(const struct xs_ep_ref *ref, const struct xs_ob
 static void close_item(const struct xs_ep_ref *ref, struct xs_obj *obj, int fd, bool last)
 {
 	struct xs_ep_set *set = ref->set;
-	struct epoll_event ev = { 0 };
+	struct epoll_event ev = {0};
 	struct xs_obj *left = NULL;
 	struct xs_ep_item *it;
 
@@ -282,7 +283,7 @@ static void has_item(struct xs_ep_item *it, void *arg)
 
 void xs_ep_fd_closed(struct xs_sock *s, int fd, bool last)
 {
-	struct closing c = { .fd = fd };
+	struct closing c = {.fd = fd};
 	struct xs_crit cs;
 
 	if (!last && xs_managed(s)) { /* the item could never be changed again */
@@ -295,7 +296,7 @@ void xs_ep_fd_closed(struct xs_sock *s, int fd, bool last)
 	xs_ep_obj_closed((struct xs_obj *)s, fd, last);
 }
 
-/* --- sockets become managed ------------------------------------------------------------------------------ */
+/* --- sockets become managed -------------------------------------------------------------- */
 static bool sleeps_in(const struct xs_ep_ref *ref, struct xs_obj *obj)
 {
 	struct xs_ep_set *set = ref->set;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's side of an epoll item: converting it to our watch form and back, the kick and wake items,
- * tokens. All with the set's lock held.
+ * The kernel's side of an epoll item: converting it to our watch form and back, the kick and wake
+ * items, tokens. All with the set's lock held.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,14 +22,10 @@
 
 static _Atomic bool ever_managed;
 
-bool xs_ep_ever_managed(void)
-{
-	return atomic_load(&ever_managed);
-}
-
 bool xs_ep_managed(struct xs_ep_set *set)
 {
-	return atomic_load(&set->managed) || (atomic_load(&set->inners) && xs_ep_ever_managed());
+	return atomic_load(&set->managed) ||
+	       (atomic_load(&set->inners) && atomic_load(&ever_managed));
 }
 
 static long control(struct xs_ep_set *set, int op, int fd, struct epoll_event *ev)
@@ -39,10 +35,10 @@ static long control(struct xs_ep_set *set, int op, int fd, struct epoll_event *e
 	return epfd < 0 ? -EBADF : xs_sys(__NR_epoll_ctl, epfd, op, fd, ev);
 }
 
-/* --- kick and wake items ------------------------------------------------------------------------------- */
+/* --- kick and wake items ----------------------------------------------------------------- */
 static int add_eventfd(struct xs_ep_set *set, uint32_t index, unsigned count)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = xs_ep_token(set, index) };
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = xs_ep_token(set, index)};
 	int fd = xs_highfd((int)xs_sys(__NR_eventfd2, count, EFD_CLOEXEC | EFD_NONBLOCK));
 
 	if (fd >= 0 && control(set, EPOLL_CTL_ADD, fd, &ev) < 0) {
@@ -75,7 +71,7 @@ void xs_ep_want_wake(struct xs_ep_set *set)
 
 void xs_ep_unkick(struct xs_ep_set *set)
 {
-	struct epoll_event ev = { 0 };
+	struct epoll_event ev = {0};
 
 	if (set->kick_fd < 0 || xs_sleeps_on_set(set))
 		return;
@@ -90,10 +86,8 @@ bool xs_ep_count(struct xs_ep_set *set, struct xs_ep_item *it)
 	int fd = atomic_load(&set->fd);
 
 	atomic_store(&ever_managed, true);
-	if (!it->counted) {
-		it->counted = true;
+	if (!atomic_exchange(&it->counted, true))
 		atomic_fetch_add(&set->managed, 1);
-	}
 	if (!atomic_load(&set->watched) && fd >= 0 && xs_sleeps_on_fd(fd))
 		atomic_store(&set->watched, true);
 	if (atomic_load(&set->watched))
@@ -108,12 +102,11 @@ bool xs_ep_count(struct xs_ep_set *set, struct xs_ep_item *it)
 
 void xs_ep_uncount(struct xs_ep_set *set, struct xs_ep_item *it)
 {
-	if (it->counted)
+	if (atomic_exchange(&it->counted, false))
 		atomic_fetch_sub(&set->managed, 1);
-	it->counted = false;
 }
 
-/* --- one-shot: has the kernel disarmed it? --------------------------------------------------------------- */
+/* --- one-shot: has the kernel disarmed it? ----------------------------------------------- */
 /* Its line in fdinfo shows the events that the item has now. */
 static bool parse(const char *line, int fd, uint32_t *events)
 {
@@ -165,13 +158,13 @@ static bool disarmed(struct xs_ep_set *set, int fd)
 	return found && !(events & ~XS_EP_PRIVATE);
 }
 
-/* --- conversion ------------------------------------------------------------------------------------------ */
+/* --- conversion -------------------------------------------------------------------------- */
 struct epoll_event xs_ep_watch_form(const struct xs_ep_set *set, const struct xs_ep_item *it)
 {
 	uint32_t bits = (it->events & ~XS_EP_PRIVATE) | (it->watch_in ? EPOLLIN : 0u);
 
-	return (struct epoll_event){ .events = bits | EPOLLET,
-				     .data.u64 = xs_ep_token(set, it->index) };
+	return (struct epoll_event){.events = bits | EPOLLET,
+				    .data.u64 = xs_ep_token(set, it->index)};
 }
 
 bool xs_ep_needs_watch(struct xs_ep_item *it)
@@ -208,14 +201,15 @@ void xs_ep_convert(struct xs_ep_set *set, struct xs_ep_item *it)
 	if (control(set, EPOLL_CTL_MOD, it->fd, &ev) < 0)
 		return;
 	it->converted = true;
-	/* Level-triggered: it may be ready. Edge-triggered: if it is, the change has queued it again. */
+	/* Level-triggered: it may be ready. Edge-triggered: if it is, the change has queued it
+	 * again. */
 	if (!(it->events & EPOLLET))
 		xs_ep_list(it, true);
 }
 
 void xs_ep_restore(struct xs_ep_set *set, struct xs_ep_item *it)
 {
-	struct epoll_event ev = { .events = it->events, .data = it->data };
+	struct epoll_event ev = {.events = it->events, .data = it->data};
 
 	xs_ep_uncount(set, it);
 	if (!it->converted)
@@ -228,7 +222,7 @@ void xs_ep_restore(struct xs_ep_set *set, struct xs_ep_item *it)
 
 static void retoken(struct xs_ep_set *set, int fd, uint32_t index)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = xs_ep_token(set, index) };
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = xs_ep_token(set, index)};
 
 	if (fd >= 0)
 		control(set, EPOLL_CTL_MOD, fd, &ev);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The ready list of an epoll set, who sleeps on the set, and its wake item's state. */
-#include <errno.h>
+#include <stddef.h>
 
 #include "base/rawsys.h"
 #include "engine/wait.h"
 #include "sock/epollset.h"
 
-/* --- the wake item; ready lock ------------------------------------------------------------------------ */
+/* --- the wake item; ready lock ----------------------------------------------------------- */
 static void sync_locked(struct xs_ep_set *set)
 {
 	bool want = set->head != NULL;
@@ -46,7 +46,7 @@ void xs_ep_wake_one(struct xs_ep_set *set)
 	xs_lock_drop(&set->ready);
 }
 
-/* --- the list ------------------------------------------------------------------------------------------ */
+/* --- the list ---------------------------------------------------------------------------- */
 static void append(struct xs_ep_item *it)
 {
 	struct xs_ep_set *set = it->set;
@@ -96,16 +96,53 @@ void xs_ep_list(struct xs_ep_item *it, bool edge)
 	list(it, edge, !edge);
 }
 
+/* The progress thread converts the item, which may have to get sleepers out of epoll_wait first. */
+static void post(struct xs_ep_set *set)
+{
+	if (atomic_exchange(&set->working, true))
+		return;
+	if (!xs_ep_hold(set)) {
+		atomic_store(&set->working, false);
+		return;
+	}
+	xs_progress_post(&set->work);
+}
+
 void xs_ep_notify(struct xs_waiter *w, unsigned what)
 {
 	struct xs_ep_item *it = (struct xs_ep_item *)w;
 	uint32_t armed = atomic_load(&it->armed) & ~XS_EP_PRIVATE;
 	bool edge = armed && (what & (armed | EPOLLERR | EPOLLHUP) & ~XS_WHAT_MOVED);
-	bool moved = what & XS_WHAT_MOVED;
+	bool moved = what & XS_WHAT_MOVED, managed = xs_managed((struct xs_sock *)it->obj);
 
 	/* An item that the kernel answers hears of it there. */
-	if ((edge || moved) && atomic_load(&it->set->managed))
-		list(it, edge, moved);
+	if (moved ? !managed && !atomic_load(&it->counted) : !edge || !managed)
+		return;
+	list(it, edge, moved);
+	if (managed && !atomic_load(&it->counted))
+		post(it->set);
+}
+
+void xs_ep_work(struct xs_work *w)
+{
+	struct xs_ep_set *set = (struct xs_ep_set *)((char *)w - offsetof(struct xs_ep_set, work));
+	struct xs_ep_item *it;
+	bool edge;
+
+	atomic_store(&set->working, false);
+	xs_lock_take(&set->lock);
+	for (uint32_t left = xs_ep_listed(set); left; left--) {
+		it = xs_ep_pop(set, &edge);
+		if (!it)
+			break;
+		if (xs_managed((struct xs_sock *)it->obj)) {
+			xs_ep_count(set, it);
+			xs_ep_convert(set, it);
+		}
+		xs_ep_list(it, edge);
+	}
+	xs_lock_drop(&set->lock);
+	xs_obj_put(&set->obj);
 }
 
 void xs_ep_unlist(struct xs_ep_item *it)
@@ -170,7 +207,7 @@ uint32_t xs_ep_listed(struct xs_ep_set *set)
 	return n;
 }
 
-/* --- sleepers ------------------------------------------------------------------------------------------- */
+/* --- sleepers ---------------------------------------------------------------------------- */
 void xs_ep_sleep_add(struct xs_ep_set *set, struct xs_ep_sleep *sl)
 {
 	xs_lock_take(&set->ready);

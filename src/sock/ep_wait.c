@@ -2,9 +2,10 @@
 /*
  * epoll_wait and its kin.
  *
- * Without managed members the call is the kernel's, with this thread's record telling that it sleeps there
- * (sleeps.h). A set that gets its first managed member meanwhile is kicked: the call comes back with
- * the kick item's token, which is taken out, and goes on in the managed way for the time that's left.
+ * Without managed members the call is the kernel's, with this thread's record telling that it
+ * sleeps there (sleeps.h). A set that gets its first managed member meanwhile is kicked: the call
+ * comes back with the kick item's token, which is taken out, and goes on in the managed way for the
+ * time that's left.
  */
 #include <errno.h>
 #include <limits.h>
@@ -41,7 +42,7 @@ static int collect(struct wait *w)
 	return n;
 }
 
-/* --- the managed way --------------------------------------------------------------------------------------- */
+/* --- the managed way --------------------------------------------------------------------- */
 /* The spin looks at the list only: the kernel's part is worth a look when the spin is over. */
 static bool spun(void *arg)
 {
@@ -59,7 +60,7 @@ static void sleep_over(void *arg)
 
 static int sleep_once(struct wait *w, uint64_t deadline, const sigset_t *mask)
 {
-	struct pollfd p = { .fd = w->epfd, .events = POLLIN };
+	struct pollfd p = {.fd = w->epfd, .events = POLLIN};
 	int r;
 
 	w->sleep.sleeper = xs_sleeper_self();
@@ -130,7 +131,7 @@ static int managed_way(struct wait *w, bool now, uint64_t deadline, const sigset
 	return r;
 }
 
-/* --- the kernel's way ---------------------------------------------------------------------------------------- */
+/* --- the kernel's way -------------------------------------------------------------------- */
 static int real_wait(struct wait *w, const struct timespec *t, const sigset_t *mask)
 {
 	int r;
@@ -164,8 +165,8 @@ static struct xs_ep_set *get_set(int epfd)
 }
 
 /*
- * w->set becomes a held set when the call has to go on in the managed way, else NULL. No reference is
- * held while the thread sleeps: it may be cancelled there, or a handler may jump out.
+ * w->set becomes a held set when the call has to go on in the managed way, else NULL. No reference
+ * is held while the thread sleeps: it may be cancelled there, or a handler may jump out.
  */
 static int kernel_way(struct wait *w, const struct timespec *timeout, const sigset_t *mask)
 {
@@ -196,7 +197,7 @@ static int kernel_way(struct wait *w, const struct timespec *timeout, const sigs
 int xs_ep_wait(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
 	       const sigset_t *mask)
 {
-	struct wait w = { .epfd = epfd, .ev = ev, .max = max };
+	struct wait w = {.epfd = epfd, .ev = ev, .max = max};
 	uint64_t deadline;
 	bool now;
 	int r;

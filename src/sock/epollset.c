@@ -107,6 +107,7 @@ static void begin(struct xs_ep_set *set, int fd)
 	atomic_store(&set->watched, false);
 	set->inherited = set->plane_first = false;
 	set->wake_fd = set->kick_fd = -1;
+	set->work.fn = xs_ep_work;
 	xs_random(&set->random, sizeof(set->random));
 	xs_lock_drop(&set->lock);
 	xs_obj_init(&set->obj, XS_FD_EPOLL, set_free);
@@ -133,7 +134,7 @@ void xs_ep_created(int fd)
 	errno = keep;
 }
 
-/* --- closing --------------------------------------------------------------------------------------------- */
+/* --- closing ----------------------------------------------------------------------------- */
 struct closed {
 	int fd;
 	struct xs_ep_set *last; /* has no name left; held */
@@ -163,7 +164,7 @@ static void rename_set(struct xs_ep_set *set, void *arg)
 
 void xs_ep_set_closed(int epfd)
 {
-	struct closed c = { .fd = epfd };
+	struct closed c = {.fd = epfd};
 	struct xs_crit cs;
 
 	xs_crit_enter(&cs);
@@ -175,7 +176,7 @@ void xs_ep_set_closed(int epfd)
 	xs_obj_put(&c.last->obj);
 }
 
-/* --- processes --------------------------------------------------------------------------------------------- */
+/* --- processes --------------------------------------------------------------------------- */
 static void restore_all(struct xs_ep_set *set, void *unused)
 {
 	(void)unused;

@@ -2,26 +2,28 @@
 /*
  * epoll sets: what the ep_*.c files share.
  *
- * The program's set stays the kernel's, and keeps the program's own items, until a socket in it becomes
- * managed. Then that socket's item is *converted*: its kernel item becomes edge-triggered, with a token
- * of ours as data, and the readiness comes from xs_ready() by way of the set's ready list. It keeps the
- * program's bits while the kernel serves a direction, so that its edges are the program's; when bytes
- * come on a plane EPOLLIN is among its bits, so that we look at the twin (frame, FIN, RST). A wait on a set with managed members never sleeps in epoll_wait: it asks
- * the ready list, then epoll_wait(0), then sleeps in ppoll on {the set, its wake descriptor, the
- * channels if it leads}. So nothing foreign has to be in the program's set, fork and exec need no care
- * for it, and the leader can watch the completion channels while it waits on a set.
+ * The program's set stays the kernel's, and keeps the program's own items, until a socket in it
+ * becomes managed. Then that socket's item is *converted*: its kernel item becomes edge-triggered,
+ * with a token of ours as data, and the readiness comes from xs_ready() by way of the set's ready
+ * list. It keeps the program's bits while the kernel serves a direction, so that its edges are the
+ * program's; when bytes come on a plane EPOLLIN is among its bits, so that we look at the twin
+ * (frame, FIN, RST). A wait on a set with managed members never sleeps in epoll_wait: it asks the
+ * ready list, then epoll_wait(0), then sleeps in ppoll on {the set, its wake descriptor, the
+ * channels if it leads}. So nothing foreign has to be in the program's set, fork and exec need no
+ * care for it, and the leader can watch the completion channels while it waits on a set.
  *
- * A wake item (an eventfd in the set, level-triggered, readable while the ready list isn't empty) is
- * made only for a set that others watch: a member of another set, or in a list of poll or select.
- * A kick item gets threads out of epoll_wait that went to sleep before the set had managed members.
+ * A wake item (an eventfd in the set, level-triggered, readable while the ready list isn't empty)
+ * is made only for a set that others watch: a member of another set, or in a list of poll or
+ * select. A kick item gets threads out of epoll_wait that went to sleep before the set had managed
+ * members.
  *
- * Semantics are the kernel's: a wake whose bits match the item's puts it on the ready list; a wait takes
- * items off the list, asks for their mask now, and reports it if it isn't empty. Level-triggered items
- * go back to the tail, edge-triggered ones leave, one-shot ones are disarmed.
+ * Semantics are the kernel's: a wake whose bits match the item's puts it on the ready list; a wait
+ * takes items off the list, asks for their mask now, and reports it if it isn't empty.
+ * Level-triggered items go back to the tail, edge-triggered ones leave, one-shot ones are disarmed.
  *
- * Locks: `lock` (XS_RANK_SET) guards items and their kernel items, `ready` (XS_RANK_LEAF, taken under a
- * connection's lock by notify) the ready list and the sleepers. The index socket -> items has a leaf
- * lock of its own. Nobody holds two sets' locks.
+ * Locks: `lock` (XS_RANK_SET) guards items and their kernel items, `ready` (XS_RANK_LEAF, taken
+ * under a connection's lock by notify) the ready list and the sleepers. The index socket -> items
+ * has a leaf lock of its own. Nobody holds two sets' locks.
  */
 #ifndef XS_SOCK_EPOLLSET_H
 #define XS_SOCK_EPOLLSET_H
@@ -33,6 +35,7 @@
 #include <sys/epoll.h>
 
 #include "base/lock.h"
+#include "engine/progress.h"
 #include "sock/fdtable.h"
 #include "sock/readiness.h"
 
@@ -49,13 +52,14 @@ struct xs_ep_item {
 	struct xs_obj *obj; /* a socket or an inner set, with a reference */
 	int fd;
 	uint32_t index; /* in set->items, and in its token */
-	/* The program's, under the set's lock. `armed`: events, 0 once a one-shot has been reported. */
+	/* The program's, under the set's lock. `armed`: events, 0 once a one-shot has been
+	 * reported. */
 	uint32_t events;
 	epoll_data_t data;
 	_Atomic uint32_t armed;
 	bool converted; /* the kernel item is ours */
 	bool watch_in;	/* ... and watches for bytes that the program didn't ask for: frames, FIN */
-	bool counted;	/* in set->managed */
+	_Atomic bool counted; /* in set->managed */
 	_Atomic bool orphan, exclusive;
 	/* Under the set's ready lock. */
 	bool listed, edge, moved;
@@ -88,7 +92,10 @@ struct xs_ep_set {
 	struct xs_ep_items items; /* by index */
 	struct xs_ep_items by_fd;
 	struct xs_ep_items holes; /* free indices below items.n */
-	int wake_fd, kick_fd; /* -1: none */
+	int wake_fd, kick_fd;	  /* -1: none */
+
+	struct xs_work work;  /* converts items whose sockets became managed */
+	_Atomic bool working; /* ... with a reference of its own */
 
 	struct xs_lock ready;
 	struct xs_ep_item *head, *tail;
@@ -99,16 +106,15 @@ struct xs_ep_set {
 	struct xs_ep_set *next, **prev; /* all sets, under the index's lock */
 };
 
-/* --- for poll and select ---------------------------------------------------------------------------- */
-/* Has any socket of this process been managed in a way that waits could notice? */
-bool xs_ep_ever_managed(void);
+/* --- for poll and select ----------------------------------------------------------------- */
 bool xs_ep_managed(struct xs_ep_set *set);
-/* Somebody waits for the set's own descriptor: it must be readable when a managed member is ready. */
+/* Somebody waits for the set's own descriptor: it must be readable when a managed member is ready.
+ */
 void xs_ep_want_wake(struct xs_ep_set *set);
 /* Looks at the ready list, so that the descriptor's readability is the truth now. Recurses. */
 void xs_ep_refresh(struct xs_ep_set *set);
 
-/* --- ep_kernel.c: the kernel's side of items. Set's lock held ---------------------------------------- */
+/* --- ep_kernel.c: the kernel's side of items. Set's lock held ---------------------------- */
 static inline uint64_t xs_ep_token(const struct xs_ep_set *set, uint32_t index)
 {
 	return (uint64_t)set->random << 32 | index;
@@ -123,8 +129,8 @@ struct epoll_event xs_ep_watch_form(const struct xs_ep_set *set, const struct xs
 bool xs_ep_needs_watch(struct xs_ep_item *it);
 /* Gives the kernel item the form that it needs now. */
 void xs_ep_reform(struct xs_ep_set *set, struct xs_ep_item *it);
-/* The item is one that the kernel alone can't answer. Threads in epoll_wait are kicked out of it; true:
- * there were some, and a READY has to wait for them. */
+/* The item is one that the kernel alone can't answer. Threads in epoll_wait are kicked out of it;
+ * true: there were some, and a READY has to wait for them. */
 bool xs_ep_count(struct xs_ep_set *set, struct xs_ep_item *it);
 void xs_ep_uncount(struct xs_ep_set *set, struct xs_ep_item *it);
 void xs_ep_convert(struct xs_ep_set *set, struct xs_ep_item *it);
@@ -135,19 +141,21 @@ void xs_ep_unkick(struct xs_ep_set *set);
 /* The program uses one of our tokens as data of its own. */
 void xs_ep_redraw(struct xs_ep_set *set);
 
-/* --- ep_items.c -------------------------------------------------------------------------------------- */
+/* --- ep_items.c -------------------------------------------------------------------------- */
 /* Takes the item out of everything of ours. Set's lock; the caller puts the returned object after
  * dropping it. */
 struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it);
 /* fd, a name of obj, is closed. */
 void xs_ep_obj_closed(struct xs_obj *obj, int fd, bool last);
 
-/* --- ep_index.c: all sets; socket -> items; memory ------------------------------------------------- */
+/* --- ep_index.c: all sets; socket -> items; memory --------------------------------------- */
 int xs_ep_grow(struct xs_ep_items *a, uint32_t least);
 struct xs_ep_item *xs_ep_item_new(void);
 void xs_ep_item_free(struct xs_ep_item *it);
 void xs_ep_index_add(struct xs_ep_item *it);
 void xs_ep_index_del(struct xs_ep_item *it);
+/* Takes a reference unless the set is on its way out. */
+bool xs_ep_hold(struct xs_ep_set *set);
 /* Up to max items of obj, from the skip-th on, each named by a held set and its index there. */
 struct xs_ep_ref {
 	struct xs_ep_set *set;
@@ -163,11 +171,13 @@ void xs_ep_sets_del(struct xs_ep_set *set);
 void xs_ep_sets_each(void (*fn)(struct xs_ep_set *set, void *arg), void *arg);
 void xs_ep_index_fork_child(void);
 
-/* --- ep_ready.c: the ready list ---------------------------------------------------------------------- */
+/* --- ep_ready.c: the ready list ---------------------------------------------------------- */
 void xs_ep_notify(struct xs_waiter *w, unsigned what);
 /* On the list with an edge (or only to look at the item again), and a sleeper is woken. */
 void xs_ep_list(struct xs_ep_item *it, bool edge);
 void xs_ep_unlist(struct xs_ep_item *it);
+/* The work of a set: counts and converts listed items whose sockets are managed now. */
+void xs_ep_work(struct xs_work *w);
 /* Takes the first item; *edge: it has one. NULL: none. */
 struct xs_ep_item *xs_ep_pop(struct xs_ep_set *set, bool *edge);
 /* Level-triggered: back at the tail, nobody is woken. */
@@ -182,7 +192,7 @@ void xs_ep_wake_one(struct xs_ep_set *set);
 /* The wake item follows the list. Set's lock not needed. */
 void xs_ep_sync_wake(struct xs_ep_set *set);
 
-/* --- ep_collect.c ------------------------------------------------------------------------------------ */
+/* --- ep_collect.c ------------------------------------------------------------------------ */
 /* What's ready now, from both sides; set's lock. Up to max events; or a negative errno. */
 int xs_ep_collect(struct xs_ep_set *set, int epfd, struct epoll_event *ev, int max);
 /* Raw events: tokens are taken out and acted on. Returns how many stay. Set's lock. */
@@ -190,7 +200,7 @@ int xs_ep_filter(struct xs_ep_set *set, struct epoll_event *ev, int n);
 /* The item's mask now; 0: not ready. Set's lock. */
 uint32_t xs_ep_mask(struct xs_ep_item *it);
 
-/* --- fork, exec: for the owner of those ---------------------------------------------------------------- */
+/* --- fork, exec: for the owner of those -------------------------------------------------- */
 /* Before exec: every kernel item is the program's own again. */
 void xs_ep_exec(void);
 

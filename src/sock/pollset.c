@@ -2,14 +2,15 @@
 /*
  * poll and ppoll.
  *
- * As long as nothing in the list is managed the call is the kernel's, with this thread's record telling
- * what it sleeps on (sleeps.h). Otherwise each socket of ours in the list gets a waiter, managed or not
- * yet, xs_ready() answers for the managed ones and a poll(2) of the rest for the rest, and the thread
- * sleeps in xs_sleeper_sleep() on all descriptors, where a managed one stands for its twin's events
- * only. Epoll sets are made readable by their wake item (epollset.h), so they're kernel descriptors here.
+ * As long as nothing in the list is managed the call is the kernel's, with this thread's record
+ * telling what it sleeps on (sleeps.h). Otherwise each socket of ours in the list gets a waiter,
+ * managed or not yet, xs_ready() answers for the managed ones and a poll(2) of the rest for the
+ * rest, and the thread sleeps in xs_sleeper_sleep() on all descriptors, where a managed one stands
+ * for its twin's events only. Epoll sets are made readable by their wake item (epollset.h), so
+ * they're kernel descriptors here.
  *
- * Handlers never run in that sleep (they run when the call is over), so the waiters may live on this
- * stack; a cancelled thread takes them away by its cleanup.
+ * Handlers never run in that sleep (they run when the call is over), so the waiters may live on
+ * this stack; a cancelled thread takes them away by its cleanup.
  */
 #include "sock/pollset.h"
 
@@ -36,7 +37,7 @@
 
 struct entry {
 	struct xs_waiter waiter;
-	struct xs_sock *s; /* with a reference; NULL: a kernel descriptor */
+	struct xs_sock *s;     /* with a reference; NULL: a kernel descriptor */
 	struct xs_ep_set *set; /* an epoll set of ours, the same way */
 	struct xs_sleeper *sleeper;
 	unsigned want;
@@ -53,19 +54,12 @@ struct wait {
 
 bool xs_pollset_managed(int fd)
 {
-	enum xs_fd_kind kind = xs_fdtable_kind(fd);
-	struct xs_obj *o;
-	bool managed;
+	struct xs_obj *o = xs_fdtable_peek(fd);
 
-	if (kind == XS_FD_NONE)
-		return false;
-	o = xs_fdtable_get(fd, kind);
 	if (!o)
 		return false;
-	managed = kind == XS_FD_SOCK ? xs_managed((struct xs_sock *)o)
+	return o->kind == XS_FD_SOCK ? xs_managed((struct xs_sock *)o)
 				     : xs_ep_managed((struct xs_ep_set *)o);
-	xs_obj_put(o);
-	return managed;
 }
 
 uint64_t xs_pollset_deadline(const struct timespec *timeout, bool *now)
@@ -76,7 +70,7 @@ uint64_t xs_pollset_deadline(const struct timespec *timeout, bool *now)
 	return xs_now_ns() + (uint64_t)timeout->tv_sec * XS_NS_PER_S + (uint64_t)timeout->tv_nsec;
 }
 
-/* --- readiness ------------------------------------------------------------------------------------- */
+/* --- readiness --------------------------------------------------------------------------- */
 static bool ends_wait(const struct wait *w, nfds_t i)
 {
 	unsigned bits = (unsigned short)w->fds[i].revents;
@@ -130,7 +124,7 @@ static bool spun(void *arg)
 	return scan(arg) != 0;
 }
 
-/* --- waiters --------------------------------------------------------------------------------------- */
+/* --- waiters ----------------------------------------------------------------------------- */
 static void notify(struct xs_waiter *waiter, unsigned what)
 {
 	struct entry *e = (struct entry *)waiter;
@@ -193,7 +187,7 @@ static void release(void *arg)
 	}
 }
 
-/* --- sleeping -------------------------------------------------------------------------------------- */
+/* --- sleeping ---------------------------------------------------------------------------- */
 /* What the sleep watches: twins by the bits that are of use, the rest as it is. */
 static void build_sleep(struct wait *w)
 {
@@ -303,18 +297,15 @@ int xs_pollset_wait(struct pollfd *fds, const unsigned short *count, nfds_t n, b
 {
 	struct entry entries[ON_STACK];
 	struct pollfd kernel[ON_STACK];
-	struct wait w = { .fds = fds, .count = count, .n = n, .entries = entries,
-			  .kernel = kernel };
+	struct wait w = {.fds = fds, .count = count, .n = n, .entries = entries, .kernel = kernel};
 
 	return n <= ON_STACK ? wait_with(&w, now, deadline, mask)
 			     : wait_large(&w, now, deadline, mask);
 }
 
-/* --- poll ------------------------------------------------------------------------------------------ */
+/* --- poll -------------------------------------------------------------------------------- */
 static bool any_managed(const struct pollfd *fds, nfds_t n)
 {
-	if (!xs_ep_ever_managed())
-		return false;
 	for (nfds_t i = 0; i < n; i++)
 		if (xs_pollset_managed(fds[i].fd))
 			return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select and pselect: as poll, by way of a list of pollfds. The sets are as long as n says, however long
- * fd_set is. The bits that make a descriptor readable, writable and exceptional are the kernel's.
+ * select and pselect: as poll, by way of a list of pollfds. The sets are as long as n says, however
+ * long fd_set is. The bits that make a descriptor readable, writable and exceptional are the
+ * kernel's.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +13,6 @@
 #include "base/rawsys.h"
 #include "base/real.h"
 #include "engine/signals.h"
-#include "sock/epollset.h"
 #include "sock/pollset.h"
 #include "sock/sleeps.h"
 #include "sock/sock.h"
@@ -65,8 +65,6 @@ static int next_fd(const struct sets *s, int fd)
 
 static bool any_managed(const struct sets *s)
 {
-	if (!xs_ep_ever_managed())
-		return false;
 	for (int fd = next_fd(s, 0); fd >= 0; fd = next_fd(s, fd + 1))
 		if (xs_pollset_managed(fd))
 			return true;
@@ -84,7 +82,7 @@ static nfds_t to_list(const struct sets *s, struct pollfd *fds, unsigned short *
 			want |= is_set(s, k, fd) ? asks[k] : 0u;
 			ends |= is_set(s, k, fd) ? counts[k] : 0u;
 		}
-		fds[n] = (struct pollfd){ .fd = fd, .events = (short)want };
+		fds[n] = (struct pollfd){.fd = fd, .events = (short)want};
 		count[n] = (unsigned short)ends;
 	}
 	return n;
@@ -156,7 +154,7 @@ static int select_kernel(const struct sets *s, const struct timespec *timeout, c
 int xs_select(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout,
 	      struct timespec *left, const sigset_t *mask)
 {
-	struct sets s = { .set = { rd, wr, ex }, .n = n };
+	struct sets s = {.set = {rd, wr, ex}, .n = n};
 	struct xs_sleep *record = xs_sleep_self();
 	int keep = errno, r;
 	struct xs_crit cs;
@@ -165,7 +163,7 @@ int xs_select(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *
 
 	deadline = xs_pollset_deadline(timeout, &now);
 	if (record) {
-		const fd_set *const set[3] = { rd, wr, ex };
+		const fd_set *const set[3] = {rd, wr, ex};
 
 		xs_sleep_select(record, n, set);
 		if (!any_managed(&s)) {

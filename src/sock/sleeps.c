@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scanning thread reads the program's own arrays through process_vm_readv: the call may have returned
- * and the memory gone meanwhile, and then the read fails or shows something else, and the record's
- * generation has changed. Where the system call is refused every active record counts.
+ * The scanning thread reads the program's own arrays through process_vm_readv: the call may have
+ * returned and the memory gone meanwhile, and then the read fails or shows something else, and the
+ * record's generation has changed. Where the system call is refused every active record counts.
  */
 #include "sock/sleeps.h"
 
@@ -139,12 +139,12 @@ void xs_sleep_leave(struct xs_sleep *r)
 	errno = keep;
 }
 
-/* --- the scan -------------------------------------------------------------------------------------- */
+/* --- the scan ---------------------------------------------------------------------------- */
 /* Copies from the program's memory; false: it isn't there, or we may not. */
 static bool copy(void *to, const void *from, size_t len, bool *refused)
 {
-	struct iovec l = { .iov_base = to, .iov_len = len };
-	struct iovec r = { .iov_base = (void *)(uintptr_t)from, .iov_len = len };
+	struct iovec l = {.iov_base = to, .iov_len = len};
+	struct iovec r = {.iov_base = (void *)(uintptr_t)from, .iov_len = len};
 	long n = xs_sys(__NR_process_vm_readv, getpid(), &l, 1, &r, 1, 0);
 
 	*refused = n == -EPERM || n == -ENOSYS || n == -EACCES;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads inside a kernel-only poll, select or epoll_wait (readiness.h, READY's counter). Each thread has
- * one record: what it sleeps on, and whether it does. Entering and leaving cost one locked store each. A
- * handler that jumps out of the real call leaves its record on; the thread's next call corrects that.
+ * Threads inside a kernel-only poll, select or epoll_wait (readiness.h, READY's counter). Each
+ * thread has one record: what it sleeps on, and whether it does. Entering and leaving cost one
+ * locked store each. A handler that jumps out of the real call leaves its record on; the thread's
+ * next call corrects that.
  */
 #ifndef XS_SOCK_SLEEPS_H
 #define XS_SOCK_SLEEPS_H

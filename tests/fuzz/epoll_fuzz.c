@@ -3,15 +3,16 @@
  * Differential fuzz of the epoll code against the kernel: the same random operations on two sets of
  * socket pairs; one in bare kernel sets, the other in sets of ours, with sockets that are managed.
  *
- * plane: our descriptor is silent, readiness and wakes come from the kernel's own pair, as from a plane.
- * mirror: both pairs get the traffic, and sockets become managed and unmanaged at random.
+ * plane: our descriptor is silent, readiness and wakes come from the kernel's own pair, as from a
+ * plane. mirror: both pairs get the traffic, and sockets become managed and unmanaged at random.
  *
- * In mirror an edge may be reported once more right after a conversion; nothing may ever be missing.
+ * In mirror an edge may be reported once more right after a conversion; nothing may ever be
+ * missing.
  */
-#include "sock/epollset.h"
 #include "base/clock.h"
 #include "base/crit.h"
 #include "base/real.h"
+#include "sock/epollset.h"
 #include "sock/fdtable.h"
 #include "sock/sock.h"
 
@@ -27,7 +28,7 @@
 #define OPS 60000
 #define MAX 64
 
-/* --- the fake socket: what sock/ gives the epoll code ----------------------------------------------------- */
+/* --- the fake socket: what sock/ gives the epoll code ------------------------------------ */
 struct xs_sock {
 	struct xs_obj obj;
 	struct xs_lock lock;
@@ -51,7 +52,7 @@ bool xs_managed(const struct xs_sock *s)
 
 unsigned xs_ready(struct xs_sock *s, unsigned want)
 {
-	struct pollfd p = { .fd = mirror ? s->fd : s->hfd, .events = (short)want };
+	struct pollfd p = {.fd = mirror ? s->fd : s->hfd, .events = (short)want};
 
 	return xs_real.poll(&p, 1, 0) > 0 ? (unsigned short)p.revents : 0;
 }
@@ -113,7 +114,7 @@ void xs_sock_put(struct xs_sock *s)
 	xs_obj_put(&s->obj);
 }
 
-/* --- operations ---------------------------------------------------------------------------------------------- */
+/* --- operations -------------------------------------------------------------------------- */
 static int ours[SETS], kernel[SETS], our_event, kernel_event;
 static unsigned long compared, reported, doubled;
 static unsigned seed;
@@ -190,8 +191,8 @@ static void traffic(struct xs_sock *s, unsigned op, size_t n)
 
 static uint32_t random_events(void)
 {
-	static const uint32_t bits[] = { EPOLLIN, EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLET, EPOLLET,
-					 EPOLLONESHOT };
+	static const uint32_t bits[] = {EPOLLIN, EPOLLIN, EPOLLOUT,    EPOLLRDHUP,
+					EPOLLET, EPOLLET, EPOLLONESHOT};
 	uint32_t ev = 0;
 
 	for (unsigned i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
@@ -202,7 +203,7 @@ static uint32_t random_events(void)
 
 static void control(struct xs_sock *s, unsigned set, int op, uint32_t events, unsigned id)
 {
-	struct epoll_event ev = { .events = events, .data.u32 = id };
+	struct epoll_event ev = {.events = events, .data.u32 = id};
 	int a = xs_ep_ctl(ours[set], op, s->fd, &ev);
 	int b = xs_real.epoll_ctl(kernel[set], op, s->hfd, &ev);
 
@@ -262,8 +263,8 @@ static bool may_double(unsigned id, unsigned set, uint32_t mask)
 
 static void fail(unsigned long op, unsigned id, uint32_t a, uint32_t b, unsigned set)
 {
-	printf("op %lu, set %u, socket %u (events %x, managed %d): ours %x, kernel %x\n", op, set, id,
-	       id < SOCKS ? sock[id]->events[set] : 0, id < SOCKS && sock[id]->managed, a, b);
+	printf("op %lu, set %u, socket %u (events %x, managed %d): ours %x, kernel %x\n", op, set,
+	       id, id < SOCKS ? sock[id]->events[set] : 0, id < SOCKS && sock[id]->managed, a, b);
 	exit(1);
 }
 
@@ -295,7 +296,7 @@ static void compare(unsigned long op)
 	compared++;
 }
 
-/* --- sockets come and go -------------------------------------------------------------------------------------- */
+/* --- sockets come and go ----------------------------------------------------------------- */
 static void free_sock(struct xs_obj *obj)
 {
 	free(obj);
@@ -303,7 +304,7 @@ static void free_sock(struct xs_obj *obj)
 
 static int watch(int fd, uint32_t events)
 {
-	struct epoll_event ev = { .events = events | EPOLLET };
+	struct epoll_event ev = {.events = events | EPOLLET};
 	int set = xs_real.epoll_create1(0);
 
 	assert(!xs_real.epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev));
@@ -337,7 +338,7 @@ static void make(unsigned id)
 static void drop(unsigned id)
 {
 	struct xs_sock *s = sock[id];
-	int fds[] = { s->fd, s->peer, s->hfd, s->hpeer, s->in, s->out };
+	int fds[] = {s->fd, s->peer, s->hfd, s->hpeer, s->in, s->out};
 	struct xs_obj *o;
 	struct xs_crit cs;
 
@@ -396,7 +397,7 @@ static void one(unsigned long op)
 
 static void run(bool mirrored, unsigned long ops)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = SOCKS };
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = SOCKS};
 
 	mirror = mirrored;
 	our_event = eventfd(0, EFD_NONBLOCK);

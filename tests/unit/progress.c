@@ -20,7 +20,7 @@
 static sem_t done;
 static _Atomic int runs;
 
-/* --- work ------------------------------------------------------------------------------------------ */
+/* --- work -------------------------------------------------------------------------------- */
 static void count(struct xs_work *w)
 {
 	(void)w;
@@ -60,7 +60,7 @@ static void *poster(void *arg)
 
 static void test_work(void)
 {
-	static struct xs_work once = { .fn = count }, loop = { .fn = again }, last = { .fn = count };
+	static struct xs_work once = {.fn = count}, loop = {.fn = again}, last = {.fn = count};
 	static struct xs_work many[8];
 	pthread_t t[POSTERS];
 
@@ -83,7 +83,7 @@ static void test_work(void)
 	assert(work_ran == work_posted);
 }
 
-/* --- timers ---------------------------------------------------------------------------------------- */
+/* --- timers ------------------------------------------------------------------------------ */
 #define TIMERS 500
 struct item {
 	struct xs_timer t;
@@ -158,7 +158,7 @@ static void test_cancel(void)
 	assert(!in_fn);
 	n = rings;
 	for (int i = 0; i < 3; i++) { /* three rounds of the thread later */
-		static struct xs_work w = { .fn = count };
+		static struct xs_work w = {.fn = count};
 
 		xs_progress_post(&w);
 		sem_wait(&done);
@@ -166,7 +166,7 @@ static void test_cancel(void)
 	assert(rings == n);
 }
 
-/* --- watches --------------------------------------------------------------------------------------- */
+/* --- watches ----------------------------------------------------------------------------- */
 static void on_event(struct xs_fdwatch *w, uint32_t events)
 {
 	uint64_t n;
@@ -179,7 +179,7 @@ static void on_event(struct xs_fdwatch *w, uint32_t events)
 
 static void test_watch(void)
 {
-	static struct xs_fdwatch w = { .fn = on_event };
+	static struct xs_fdwatch w = {.fn = on_event};
 	struct xs_crit cs;
 	uint64_t one = 1;
 
@@ -192,10 +192,10 @@ static void test_watch(void)
 	assert(xs_real.write(w.fd, &one, sizeof(one)) == sizeof(one));
 }
 
-/* --- fork ------------------------------------------------------------------------------------------ */
+/* --- fork -------------------------------------------------------------------------------- */
 static void test_fork(void)
 {
-	static struct xs_work parents = { .fn = count }, childs = { .fn = count };
+	static struct xs_work parents = {.fn = count}, childs = {.fn = count};
 	struct xs_crit cs;
 	int status;
 	pid_t pid;

@@ -8,9 +8,9 @@
 #include "base/crit.h"
 #include "base/lock.h"
 #include "base/real.h"
+#include "check.h"
 #include "engine/progress.h"
 #include "engine/signals.h"
-#include "check.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -34,12 +34,12 @@ static bool under_tsan(void)
 	return san && !strcmp(san, "thread");
 }
 
-/* --- a poller whose arrivals are bytes in a pipe: each names the thread that it's for -------------- */
+/* --- a poller whose arrivals are bytes in a pipe: each names the thread that it's for ---- */
 static int tokens[2];
 static _Atomic bool armed, in_poll;
 static struct {
 	struct xs_lock lock;
-	unsigned got; /* lock */
+	unsigned got;		    /* lock */
 	struct xs_sleeper *sleeper; /* lock */
 	unsigned taken;
 } box[THREADS];
@@ -79,7 +79,7 @@ static void pipe_disarm(struct xs_poller *p)
 	armed = false;
 }
 
-static struct xs_poller poller = { .poll = pipe_poll, .arm = pipe_arm, .disarm = pipe_disarm };
+static struct xs_poller poller = {.poll = pipe_poll, .arm = pipe_arm, .disarm = pipe_disarm};
 
 static void send_token(unsigned char to)
 {
@@ -153,7 +153,7 @@ static void test_ring(unsigned in_flight)
 		wait_for_token(i, false);
 }
 
-/* --- signals --------------------------------------------------------------------------------------- */
+/* --- signals ----------------------------------------------------------------------------- */
 static _Atomic int handled;
 static sem_t asleep, woken;
 static _Atomic int result;
@@ -193,7 +193,7 @@ static void *sleeper(void *restart)
 
 static void install(int flags)
 {
-	struct sigaction sa = { .sa_handler = handler, .sa_flags = flags };
+	struct sigaction sa = {.sa_handler = handler, .sa_flags = flags};
 
 	sigaction(SIGUSR1, &sa, NULL);
 }
@@ -241,7 +241,7 @@ static void test_signals(void)
 	xs_crit_leave(&cs);
 }
 
-/* --- a mask of the call's own ---------------------------------------------------------------------- */
+/* --- a mask of the call's own ------------------------------------------------------------ */
 static void test_mask(void)
 {
 	struct xs_sleeper *s = xs_sleeper_self();
@@ -270,7 +270,7 @@ static void test_mask(void)
 	pthread_sigmask(SIG_SETMASK, &open, NULL);
 }
 
-/* --- cancellation ---------------------------------------------------------------------------------- */
+/* --- cancellation ------------------------------------------------------------------------ */
 static _Atomic int undone;
 
 static void undo(void *arg)
@@ -307,7 +307,7 @@ static void test_cancel(void)
 	assert(undone > 0);
 }
 
-/* --- the caller's descriptors and deadlines -------------------------------------------------------- */
+/* --- the caller's descriptors and deadlines ---------------------------------------------- */
 static void test_fds(void)
 {
 	struct xs_sleeper *s = xs_sleeper_self();
@@ -318,7 +318,7 @@ static void test_fds(void)
 
 	assert(pipe(p) == 0);
 	for (int i = 0; i < 200; i++)
-		fds[i] = (struct pollfd){ .fd = p[0], .events = POLLIN };
+		fds[i] = (struct pollfd){.fd = p[0], .events = POLLIN};
 	xs_crit_enter(&cs);
 	xs_sleeper_begin(s);
 	assert(xs_sleeper_sleep(s, fds, 200, until, NULL, false) == 0);
@@ -342,7 +342,7 @@ static void test_alone(void)
 
 	send_token(3);
 	while (!got) {
-		struct timespec ts = { 0, 1000000 };
+		struct timespec ts = {0, 1000000};
 
 		nanosleep(&ts, NULL); /* not a thread that polls */
 		xs_crit_enter(&cs);
@@ -362,8 +362,8 @@ static void remove_poller(struct xs_work *w)
 
 int main(void)
 {
-	static struct xs_work last = { .fn = remove_poller };
-	struct sigaction sa = { .sa_handler = SIG_DFL };
+	static struct xs_work last = {.fn = remove_poller};
+	struct sigaction sa = {.sa_handler = SIG_DFL};
 	struct xs_crit cs;
 
 	xs_real_init();

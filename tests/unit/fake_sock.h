@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fake sockets for the tests of poll, select and epoll: a counter of messages over a silent socket
+ * pair, in place of what sock/ offers to the waits.
+ */
+#ifndef XS_TESTS_UNIT_FAKE_SOCK_H
+#define XS_TESTS_UNIT_FAKE_SOCK_H
+
+#include "base/clock.h"
+#include "base/crit.h"
+#include "base/lock.h"
+#include "base/real.h"
+#include "check.h"
+#include "engine/wait.h"
+#include "sock/epollset.h"
+#include "sock/fdtable.h"
+#include "sock/sock.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+
+struct xs_sock {
+	struct xs_obj obj;
+	struct xs_lock lock;
+	_Atomic bool managed;
+	struct xs_waiter *waiters;
+	unsigned messages;
+	int fd, peer;
+};
+static _Atomic int looks;
+
+bool xs_managed(const struct xs_sock *s)
+{
+	return s->managed;
+}
+
+unsigned xs_ready(struct xs_sock *s, unsigned want)
+{
+	unsigned bits = POLLOUT | POLLWRNORM;
+
+	xs_lock_take(&s->lock);
+	if (s->messages)
+		bits |= POLLIN | POLLRDNORM;
+	xs_lock_drop(&s->lock);
+	return bits & want;
+}
+
+void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
+{
+	(void)s;
+	*serve = 0;
+	*watch = true;
+}
+
+void xs_twin_event(struct xs_sock *s)
+{
+	(void)s;
+}
+
+void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w)
+{
+	xs_lock_take(&s->lock);
+	w->next = s->waiters;
+	w->prev = &s->waiters;
+	if (w->next)
+		w->next->prev = &w->next;
+	s->waiters = w;
+	xs_lock_drop(&s->lock);
+}
+
+void xs_waiter_del(struct xs_sock *s, struct xs_waiter *w)
+{
+	xs_lock_take(&s->lock);
+	*w->prev = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	xs_lock_drop(&s->lock);
+}
+
+bool xs_ready_wanted(void)
+{
+	return true;
+}
+
+void xs_ready_look(void)
+{
+	looks++;
+}
+
+void xs_fd_pin(int fd, enum xs_reason why)
+{
+	(void)fd;
+	(void)why;
+}
+
+struct xs_sock *xs_sock_get(int fd)
+{
+	return (struct xs_sock *)xs_fdtable_get(fd, XS_FD_SOCK);
+}
+
+void xs_sock_put(struct xs_sock *s)
+{
+	xs_obj_put(&s->obj);
+}
+
+static void no_free(struct xs_obj *o)
+{
+	(void)o;
+}
+
+static struct xs_sock *make(bool managed)
+{
+	static struct xs_sock pool[128];
+	static unsigned used;
+	struct xs_sock *s = &pool[used++];
+	struct xs_crit cs;
+	int p[2], err = 0;
+
+	assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p));
+	s->fd = p[0];
+	s->peer = p[1];
+	s->managed = managed;
+	xs_lock_init(&s->lock, XS_RANK_CONN);
+	xs_obj_init(&s->obj, XS_FD_SOCK, no_free);
+	xs_crit_enter(&cs);
+	assert(!xs_fdtable_set(s->fd, &s->obj, &err) && !err);
+	xs_crit_leave(&cs);
+	return s;
+}
+
+static inline void deliver(struct xs_sock *s)
+{
+	struct xs_crit cs;
+
+	xs_crit_enter(&cs);
+	xs_lock_take(&s->lock);
+	s->messages++;
+	for (struct xs_waiter *w = s->waiters; w; w = w->next)
+		w->notify(w, POLLIN | POLLRDNORM);
+	xs_lock_drop(&s->lock);
+	xs_crit_leave(&cs);
+}
+
+static inline bool consume(struct xs_sock *s)
+{
+	struct xs_crit cs;
+	bool got;
+
+	xs_crit_enter(&cs);
+	xs_lock_take(&s->lock);
+	got = s->messages > 0;
+	s->messages -= got;
+	xs_lock_drop(&s->lock);
+	xs_crit_leave(&cs);
+	return got;
+}
+
+static inline int set_of(struct xs_sock *s, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = s};
+	int set = xs_real.epoll_create1(0);
+
+	xs_ep_created(set);
+	if (s)
+		assert(!xs_ep_ctl(set, EPOLL_CTL_ADD, s->fd, &ev));
+	return set;
+}
+
+/* A thread in epoll_wait. */
+static sem_t begun;
+static _Atomic int result;
+static _Atomic bool returned __attribute__((unused));
+
+struct call {
+	int set;
+	struct epoll_event ev;
+};
+
+static inline void *waits(void *arg)
+{
+	struct call *c = arg;
+
+	sem_post(&begun);
+	result = xs_ep_wait(c->set, &c->ev, 1, NULL, NULL);
+	returned = true;
+	return NULL;
+}
+
+static const struct timespec zero __attribute__((unused));
+
+#endif
