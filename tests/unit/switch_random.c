@@ -11,7 +11,7 @@
 
 #include "link/wire.h"
 #include "sock/switch.h"
-#include "unit/check.h"
+#include "check.h"
 
 #define TWIN 256
 #define WINDOW 64

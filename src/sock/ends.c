@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ends (design 2.4): shutdown, close, and what goes on after the program has closed.
+ *
+ * A close that the plane still has business with leaves an orphan: the program's descriptor goes, a
+ * private duplicate of the twin stays until our FIN is consumed (or kept bytes are in the twin), FLUSHED
+ * is told, the twin has our FIN, and the peer's own FIN has come in band, so that the peer's clean
+ * close after ours isn't answered by RST. Data for an orphan is answered by RST, as TCP would.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/highfd.h"
+#include "base/log.h"
+#include "base/real.h"
+#include "engine/wait.h"
+#include "sock/fork.h"
+#include "sock/pairing.h"
+#include "sock/sock.h"
+
+#define ORPHAN_MS 20
+#define FIN_WAIT2_MS 60000 /* tcp_fin_timeout's default */
+
+static bool plain(const struct xs_sock *s)
+{
+	return !s->chan || (!s->tx.epoch && !s->rx.epoch && !s->rx.prepared);
+}
+
+int xs_sock_shutdown(struct xs_sock *s, int fd, int how)
+{
+	struct xs_crit cs;
+	int r = 0;
+
+	if (s->foreign)
+		xs_fd_pin(fd, XS_R_FORKED);
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	if (how < SHUT_RD || how > SHUT_RDWR) {
+		r = -EINVAL;
+	} else if (plain(s)) {
+		r = xs_real.shutdown(fd, how) < 0 ? -errno : 0;
+		if (!r && how != SHUT_RD)
+			s->wr_shut = s->fin_on_twin = true;
+	} else {
+		if (how != SHUT_WR) {
+			s->rd_shut = true; /* nothing goes over the wire; the twin's follows (drive.c) */
+		}
+		if (how != SHUT_RD)
+			s->wr_shut = true;
+		xs_wake(s, POLLIN | POLLOUT | POLLRDHUP | POLLHUP);
+	}
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+	return r;
+}
+
+/* All is over: the private duplicate closes. Locked. */
+static void bury(struct xs_sock *s, const char *end)
+{
+	int fd = s->fd;
+
+	s->fd = -1;
+	s->orphan = false;
+	xs_conn_finish(s, end);
+	xs_highfd_gone(fd);
+	xs_real.close(fd);
+	xs_obj_put(&s->obj); /* the orphan's reference: the caller has one of its own */
+}
+
+void xs_orphan_look(struct xs_sock *s)
+{
+	if (s->rx.state == XS_R_PLANE && !s->peer_rst) {
+		xs_rx_look(s);
+		if (xs_r_at_fin(&s->rx) && !s->eof) {
+			s->eof = true;
+			xs_rx_ack(s, true);
+		}
+	}
+	if (s->peer_rst) {
+		bury(s, "reset");
+		return;
+	}
+	if (!s->fin_on_twin || s->tx.state == XS_S_RET) {
+		xs_drive_in(s, ORPHAN_MS);
+		return;
+	}
+	if (!s->orphan_since)
+		s->orphan_since = xs_now_ns();
+	if (s->rx.state == XS_R_PLANE && !s->eof &&
+	    xs_now_ns() - s->orphan_since < FIN_WAIT2_MS * XS_NS_PER_MS) {
+		xs_drive_in(s, ORPHAN_MS);
+		return;
+	}
+	xs_rx_look(s); /* repeats out of the queue: else the kernel turns the end into RST */
+	bury(s, "closed");
+}
+
+static bool wants_reset(struct xs_sock *s)
+{
+	struct linger l = { 0 };
+	socklen_t len = sizeof(l);
+
+	if (xs_rx_held(s) && !s->rd_shut)
+		return true;
+	return xs_real.getsockopt(s->fd, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff &&
+	       !l.l_linger;
+}
+
+/* SO_LINGER with a time: close waits for the bytes. */
+static uint64_t linger_until(int fd)
+{
+	struct linger l = { 0 };
+	socklen_t len = sizeof(l);
+
+	if (xs_real.getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len) < 0 || !l.l_onoff ||
+	    xs_nonblocking(fd, 0))
+		return 0;
+	return xs_now_ns() + (uint64_t)l.l_linger * XS_NS_PER_S;
+}
+
+/* The private duplicate of an orphan. */
+static bool adopt(struct xs_sock *s, int fd)
+{
+	int own = xs_highfd(xs_real.fcntl(fd, F_DUPFD_CLOEXEC, 3));
+
+	if (own < 0)
+		return false;
+	s->fd = own;
+	s->orphan = s->wr_shut = true;
+	xs_conn_hold(s);
+	if (s->row)
+		atomic_store_explicit(&s->row->fd, -1, memory_order_relaxed);
+	return true;
+}
+
+/* The last name of s goes: true if an orphan stays. Locked. */
+static bool close_last(struct xs_sock *s, int fd)
+{
+	struct linger hard = { .l_onoff = 1 };
+
+	if (s->in_tuples)
+		xs_tuple_del(s);
+	if (s->pairing == XS_PAIR_ASKING)
+		xs_pair_forget(s);
+	if (s->shared && !s->foreign) { /* a child may hold it: the kernel's close, no FIN of ours */
+		xs_fork_release(s);
+		s->fd = -1;
+		xs_conn_finish(s, "closed");
+		return false;
+	}
+	if (!plain(s) && !s->peer_rst && !s->foreign) {
+		s->fd = fd;
+		xs_rx_look(s);
+		if (!wants_reset(s) && adopt(s, fd))
+			return true;
+		s->peer_rst = true; /* bytes unread, linger 0, or no descriptor: RST */
+		xs_real.setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+	}
+	s->fd = -1;
+	xs_conn_finish(s, s->peer_rst ? "reset" : "closed");
+	return false;
+}
+
+/* A connection that a forked child may hold too: never a FIN of ours, back to the kernel first. */
+static void give_back(struct xs_sock *s)
+{
+	if (s->shared && !s->foreign && s->chan)
+		xs_return_wait(s, XS_R_FORKED, true);
+}
+
+void xs_sock_unname(struct xs_sock *s, int fd, bool last)
+{
+	uint64_t until = 0;
+	struct xs_crit cs;
+	bool orphan = false;
+
+	if (last)
+		give_back(s);
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	if (last) {
+		until = !plain(s) ? linger_until(fd) : 0;
+		orphan = close_last(s, fd);
+	} else if (s->fd == fd) {
+		s->fd = xs_fd_other_name(s, fd);
+	}
+	xs_conn_leave(s);
+	while (orphan && until && xs_now_ns() < until && !s->fin_on_twin && s->fd >= 0)
+		xs_conn_wait(s, -1, POLLOUT | POLLHUP, until, true, 10);
+	xs_crit_leave(&cs);
+}
+
+void xs_fd_stale(struct xs_obj *o, int fd)
+{
+	struct xs_sock *s = xs_sock_of(o);
+	bool last = !atomic_load(&o->names);
+	struct xs_crit cs;
+
+	if (o->kind == XS_FD_EPOLL) {
+		xs_ep_set_closed(fd);
+		xs_obj_put(o);
+		return;
+	}
+	XS_LOG(INFO, "fd=%d was closed behind our back", fd);
+	xs_ep_fd_closed(s, fd, last);
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	if (last) {
+		if (s->in_tuples)
+			xs_tuple_del(s);
+		if (s->pairing == XS_PAIR_ASKING)
+			xs_pair_forget(s);
+		s->peer_rst = s->chan != NULL;
+		s->fd = -1;
+		xs_conn_finish(s, "closed");
+	} else if (s->fd == fd) {
+		s->fd = xs_fd_other_name(s, fd);
+	}
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+	xs_obj_put(o);
+}
+
+/* --- back to the kernel, waiting ------------------------------------------------------------------------------- */
+
+bool xs_returned(struct xs_sock *s, bool out, size_t announced)
+{
+	if (s->peer_rst || s->error || !s->chan)
+		return true;
+	if (s->tx.state == XS_S_RET || xs_s_on_plane(&s->tx) || !xs_s_told(&s->tx))
+		return false;
+	if (s->rx.state != XS_R_KERN)
+		return false;
+	if (!out)
+		return true;
+	xs_rx_look(s);
+	if (s->rx.t != s->rx.c)
+		return false;
+	return !xs_r_in_doubt(&s->rx) || (announced && xs_twin_unread(s->fd) >= announced);
+}
+
+int xs_return_wait(struct xs_sock *s, enum xs_reason why, bool out)
+{
+	uint64_t until = xs_now_ns() + xs_conf.return_ms * XS_NS_PER_MS;
+	size_t announced = 0;
+	struct xs_crit cs;
+	bool done;
+
+	xs_crit_enter(&cs);
+	for (bool first = true;; first = false) {
+		xs_conn_enter(s);
+		if (first) {
+			if (!s->pin)
+				s->pin = why;
+			s->rx.pinned = true;
+			s->tx.giving = true;
+			announced = xs_rx_held(s);
+			s->rx.frozen = out;
+			xs_return_tx(s, why);
+			xs_return_rx(s, why);
+		}
+		xs_drive(s);
+		done = xs_returned(s, out, announced);
+		if (done || xs_now_ns() >= until) {
+			if (!done)
+				xs_conn_reset(s, XS_R_RETURN_TIMEOUT);
+			s->rx.frozen = false;
+			if (done && out && s->rx.state == XS_R_KERN)
+				s->rx.copies = s->rx.c; /* the twin has them */
+			xs_conn_leave(s);
+			break;
+		}
+		xs_conn_leave(s);
+		if (!xs_poll_once())
+			xs_conn_wait(s, s->fd, 0, 0, true, 2);
+	}
+	xs_crit_leave(&cs);
+	return done ? 0 : -ETIMEDOUT;
+}
+
+void xs_fd_pin(int fd, enum xs_reason why)
+{
+	struct xs_sock *s = xs_sock_get(fd);
+	int saved = errno;
+	struct xs_crit cs;
+	bool wait;
+
+	if (!s)
+		return;
+	if (s->foreign)
+		xs_fork_claim(s, fd);
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	wait = s->chan != NULL && !s->pin;
+	if (!s->pin) {
+		s->pin = why;
+		s->tx_why = s->rx_why = why;
+		xs_conn_publish(s);
+	}
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+	if (wait)
+		xs_return_wait(s, why, true);
+	xs_sock_put(s);
+	errno = saved;
+}

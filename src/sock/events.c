@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* What the plane tells about a connection: each event changes the state machines, then wakes. */
+#include <errno.h>
+#include <poll.h>
+
+#include "base/log.h"
+#include "sock/conn.h"
+
+static void lock(void *user)
+{
+	xs_conn_enter(user);
+}
+
+static void unlock(void *user)
+{
+	xs_conn_leave(user);
+}
+
+static void hold(void *user)
+{
+	xs_conn_hold(user);
+}
+
+static void release(void *user)
+{
+	xs_obj_put(&((struct xs_sock *)user)->obj);
+}
+
+static void acked(struct xs_sock *s)
+{
+	xs_chan_ops(s->chan)->tx_acked(s->chan, s->tx.acked);
+	s->stall_since = 0;
+	if (s->nospace && xs_tx_writable(s)) {
+		s->nospace = false;
+		xs_wake(s, POLLOUT);
+	}
+}
+
+/* The peer has closed this connection with bytes unread, or reset it: applied as TCP's RST. */
+static void peer_gone(struct xs_sock *s)
+{
+	if (s->peer_rst)
+		return;
+	s->peer_rst = true;
+	s->error = ECONNRESET;
+	xs_wake(s, ~0u);
+}
+
+static void message(void *user, const struct xs_msg *m)
+{
+	struct xs_sock *s = user;
+
+	if (s->pairing != XS_PAIR_DONE)
+		return;
+	switch (m->kind) {
+	case XS_K_PREPARE:
+		if (xs_r_prepare(&s->rx, m->epoch))
+			s->peer_acked = m->offset;
+		break;
+	case XS_K_READY:
+		s->ready_acks = m->offset;
+		if (xs_s_ready(&s->tx, m->epoch))
+			xs_manage(s, XS_MANAGED_TX, true);
+		break;
+	case XS_K_SWITCHED:
+		xs_s_switched(&s->tx, m->epoch);
+		break;
+	case XS_K_ACK:
+		if (xs_s_ack(&s->tx, m->epoch, m->offset))
+			acked(s);
+		break;
+	case XS_K_RETURN_ME:
+		xs_return_me(s, m->epoch, m->offset, (m->flags & XS_F_SWITCHED) != 0);
+		break;
+	case XS_K_RETURNED:
+		if (xs_r_returned(&s->rx, m->epoch))
+			xs_chan_ops(s->chan)->rx_close(s->chan, 0);
+		break;
+	case XS_K_FLUSHED:
+		xs_r_flushed(&s->rx, m->epoch);
+		xs_wake(s, POLLIN);
+		break;
+	case XS_K_PEER_GONE:
+		peer_gone(s);
+		break;
+	default:
+		break;
+	}
+}
+
+static bool segment(void *user, const struct xs_arrival *a)
+{
+	struct xs_sock *s = user;
+
+	if (s->pairing != XS_PAIR_DONE)
+		return false;
+	if (s->orphan && !a->fin) { /* the program has closed it: as TCP's RST for late data */
+		xs_conn_reset(s, XS_R_PEER_ASKED);
+		return false;
+	}
+	if (a->flags & XS_F_WANT_ACK)
+		s->want_ack = true;
+	return xs_r_segment(&s->rx, a->epoch, a->flags, a->fin, a->offset);
+}
+
+static void arrived(void *user)
+{
+	xs_wake(user, POLLIN | POLLRDNORM);
+}
+
+static void room(void *user)
+{
+	struct xs_sock *s = user;
+
+	if (!s->nospace || !xs_tx_writable(s))
+		return;
+	s->nospace = false;
+	xs_wake(s, POLLOUT);
+}
+
+static void dead(void *user, enum xs_reason why)
+{
+	struct xs_sock *s = user;
+	bool open = s->rx.state == XS_R_OPEN;
+
+	XS_LOG(INFO, "fd=%d link dead: %s", s->fd, xs_reason_name(why));
+	s->ret_since = xs_now_ns();
+	s->tx.linked = false;
+	xs_return_tx(s, why);
+	s->tx.linked = true;
+	xs_s_link_dead(&s->tx);
+	if (xs_r_link_dead(&s->rx) && open)
+		xs_chan_ops(s->chan)->rx_close(s->chan, 0);
+	s->rx_why = why;
+	s->link_gone = true;
+	xs_wake(s, XS_WHAT_MOVED | POLLIN | POLLOUT);
+}
+
+const struct xs_chan_events xs_conn_events = {
+	.lock = lock,
+	.unlock = unlock,
+	.hold = hold,
+	.release = release,
+	.message = message,
+	.segment = segment,
+	.arrived = arrived,
+	.room = room,
+	.dead = dead,
+};

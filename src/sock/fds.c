@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors: making, naming and closing sockets (sock.h, "descriptors" and "sockets"). */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/highfd.h"
+#include "base/log.h"
+#include "base/real.h"
+#include "sock/fork.h"
+#include "sock/pairing.h"
+#include "sock/sock.h"
+
+struct xs_sock *xs_sock_get(int fd)
+{
+	struct xs_obj *o = xs_fdtable_get(fd, XS_FD_SOCK);
+
+	return o ? xs_sock_of(o) : NULL;
+}
+
+void xs_sock_put(struct xs_sock *s)
+{
+	xs_obj_put(&s->obj);
+}
+
+bool xs_fd_tracked(int fd)
+{
+	return xs_fdtable_kind(fd) != XS_FD_NONE;
+}
+
+void xs_fd_fresh(int fd)
+{
+	int saved = errno;
+	struct xs_obj *o;
+
+	if (fd < 0 || !xs_fd_tracked(fd))
+		return;
+	o = xs_fdtable_clear(fd);
+	if (o)
+		xs_fd_stale(o, fd);
+	errno = saved;
+}
+
+int xs_fd_other_name(struct xs_sock *s, int but)
+{
+	for (int fd = xs_fdtable_next(0); fd >= 0; fd = xs_fdtable_next(fd + 1)) {
+		struct xs_obj *o = fd == but ? NULL : xs_fdtable_get(fd, XS_FD_SOCK);
+
+		if (!o)
+			continue;
+		xs_obj_put(o);
+		if (o == &s->obj)
+			return fd;
+	}
+	return -1;
+}
+
+/* --- closing ---------------------------------------------------------------------------------------------------- */
+
+/* fd is about to stop being a name of what's in the table; the kernel's close comes after. */
+static void forget_name(int fd)
+{
+	struct xs_obj *o = xs_fdtable_clear(fd);
+	bool last;
+
+	if (!o)
+		return;
+	last = !atomic_load(&o->names);
+	if (o->kind == XS_FD_EPOLL) {
+		xs_ep_set_closed(fd);
+	} else {
+		xs_ep_fd_closed(xs_sock_of(o), fd, last);
+		xs_sock_unname(xs_sock_of(o), fd, last);
+	}
+	xs_obj_put(o);
+}
+
+int xs_fd_close(int fd)
+{
+	if (!xs_fork_other_process()) /* a vfork child shares our memory, not our descriptors */
+		forget_name(fd);
+	return xs_real.close(fd) < 0 ? -errno : 0;
+}
+
+static int close_piece(unsigned first, unsigned last, unsigned flags)
+{
+	if (first > last)
+		return 0;
+	return xs_real.close_range(first, last, (int)flags) < 0 ? -errno : 0;
+}
+
+int xs_fd_close_range(unsigned first, unsigned last, unsigned flags)
+{
+	unsigned from = first;
+	int r = 0, own;
+
+	if (first > last || flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) ||
+	    flags & CLOSE_RANGE_CLOEXEC || xs_fork_other_process())
+		return close_piece(first, last, flags) ? -errno : 0;
+	for (int fd = xs_fdtable_next((int)(first < INT32_MAX ? first : INT32_MAX));
+	     fd >= 0 && (unsigned)fd <= last; fd = xs_fdtable_next(fd + 1))
+		forget_name(fd);
+	while (!r && (own = xs_highfd_next((int)from)) >= 0 && (unsigned)own <= last) {
+		r = (unsigned)own > from ? close_piece(from, (unsigned)own - 1, flags) : 0;
+		from = (unsigned)own + 1;
+	}
+	return r ? r : close_piece(from, last, flags);
+}
+
+/* --- duplicates --------------------------------------------------------------------------------------------------- */
+
+static int named_too(int fd, int made)
+{
+	enum xs_fd_kind kind = xs_fdtable_kind(fd);
+	struct xs_obj *o, *old;
+	int err;
+
+	if (made < 0)
+		return -errno;
+	xs_fd_fresh(made);
+	o = kind == XS_FD_NONE ? NULL : xs_fdtable_get(fd, kind);
+	if (!o)
+		return made;
+	old = xs_fdtable_set(made, o, &err);
+	if (old)
+		xs_fd_stale(old, made);
+	if (made <= 2 && kind == XS_FD_SOCK)
+		xs_fd_pin(made, XS_R_STDIO);
+	xs_obj_put(o);
+	return made;
+}
+
+int xs_fd_dup(int fd)
+{
+	return named_too(fd, xs_real.dup(fd));
+}
+
+int xs_fd_dupfd(int fd, int cmd, int min)
+{
+	return named_too(fd, xs_real.fcntl(fd, cmd, min));
+}
+
+int xs_fd_dup2(int fd, int newfd)
+{
+	if (fd == newfd || xs_fork_other_process() || xs_real.fcntl(fd, F_GETFD) < 0)
+		return xs_real.dup2(fd, newfd) < 0 ? -errno : newfd;
+	forget_name(newfd);
+	return named_too(fd, xs_real.dup2(fd, newfd));
+}
+
+int xs_fd_dup3(int fd, int newfd, int flags)
+{
+	if (fd == newfd || flags & ~O_CLOEXEC || xs_fork_other_process() ||
+	    xs_real.fcntl(fd, F_GETFD) < 0)
+		return xs_real.dup3(fd, newfd, flags) < 0 ? -errno : newfd;
+	forget_name(newfd);
+	return named_too(fd, xs_real.dup3(fd, newfd, flags));
+}
+
+/* --- sockets --------------------------------------------------------------------------------------------------------- */
+
+static bool eligible(int domain, int type, int protocol)
+{
+	return (domain == AF_INET || domain == AF_INET6) && (type & 0xf) == SOCK_STREAM &&
+	       (protocol == 0 || protocol == IPPROTO_TCP);
+}
+
+void xs_sock_created(int fd, int domain, int type, int protocol)
+{
+	if (fd < 0)
+		return;
+	xs_fd_fresh(fd);
+	if (eligible(domain, type, protocol) && xs_conf.mode == XS_MODE_ON)
+		xs_conn_new(fd, domain, XS_ROLE_NONE);
+}
+
+static int opt_int(int fd, int name)
+{
+	int v = -1;
+	socklen_t len = sizeof(v);
+
+	return xs_real.getsockopt(fd, SOL_SOCKET, name, &v, &len) < 0 ? -1 : v;
+}
+
+/* A socket that was made where we didn't see it (inherited, passed, made inside libc). */
+static struct xs_sock *learn(int fd)
+{
+	struct xs_sock *s = xs_sock_get(fd);
+	int domain;
+
+	if (s || xs_conf.mode != XS_MODE_ON)
+		return s;
+	domain = opt_int(fd, SO_DOMAIN);
+	if (domain < 0 || !eligible(domain, opt_int(fd, SO_TYPE), opt_int(fd, SO_PROTOCOL)))
+		return NULL;
+	if (!xs_conn_new(fd, domain, XS_ROLE_NONE))
+		return NULL;
+	return xs_sock_get(fd);
+}
+
+static void connected(struct xs_sock *s, bool now)
+{
+	struct xs_crit cs;
+
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	if (s->role != XS_ROLE_CONNECTED) {
+		s->role = XS_ROLE_CONNECTED;
+		xs_policy_begin(s);
+		if (s->fd <= 2)
+			s->pin = s->tx_why = s->rx_why = XS_R_STDIO;
+	}
+	if (now)
+		xs_conn_name(s);
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+}
+
+int xs_sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	bool tcp = addr && len >= sizeof(sa_family_t) &&
+		   (addr->sa_family == AF_INET || addr->sa_family == AF_INET6);
+	struct xs_sock *s = tcp ? learn(fd) : NULL;
+	int r = xs_real.connect(fd, addr, len), saved = errno;
+
+	if (!s)
+		return r < 0 ? -saved : r;
+	if (r == 0 || saved == EINPROGRESS || saved == EINTR)
+		connected(s, r == 0);
+	xs_sock_put(s);
+	errno = saved;
+	return r < 0 ? -saved : r;
+}
+
+/* The first connection of this listener: be found under its address. */
+static void announce(struct xs_sock *l, int lfd, const struct sockaddr_storage *local)
+{
+	struct sockaddr_storage bound;
+	socklen_t len = sizeof(bound);
+
+	if (!l || l->listening)
+		return;
+	l->listening = true;
+	if (xs_real.getsockname(lfd, (struct sockaddr *)&bound, &len) == 0)
+		xs_pair_listen(&bound, local);
+}
+
+static void accepted(struct xs_sock *l, int lfd, int fd, int family)
+{
+	struct xs_sock *s = NULL;
+	struct xs_crit cs;
+	enum xs_reason why;
+
+	if (xs_conn_new(fd, family, XS_ROLE_ACCEPTED))
+		s = xs_sock_get(fd);
+	if (!s)
+		return;
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	xs_policy_begin(s);
+	if (xs_conn_name(s) && s->pairing != XS_PAIR_NEVER) {
+		why = fd <= 2 ? XS_R_STDIO
+			      : xs_pair_possible((struct sockaddr *)&s->local,
+						 (struct sockaddr *)&s->peer);
+		if (why) {
+			s->pairing = XS_PAIR_NEVER;
+			s->tx_why = s->rx_why = why;
+		} else {
+			xs_tuple_add(s);
+			announce(l, lfd, &s->local);
+		}
+	}
+	xs_conn_publish(s);
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+	xs_sock_put(s);
+}
+
+int xs_sock_accept4(int lfd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	int fd = flags ? xs_real.accept4(lfd, addr, len, flags) : xs_real.accept(lfd, addr, len);
+	int saved = errno;
+	struct xs_sock *l;
+
+	if (fd < 0)
+		return -saved;
+	xs_fd_fresh(fd);
+	l = learn(lfd);
+	if (l) {
+		if (l->role == XS_ROLE_NONE)
+			l->role = XS_ROLE_LISTENER;
+		accepted(l, lfd, fd, l->family);
+		xs_sock_put(l);
+	}
+	errno = saved;
+	return fd;
+}
+
+enum xs_reason xs_policy_excluded(struct xs_sock *s)
+{
+	if (s->pin)
+		return s->pin;
+	if (xs_conf.auth_key_file[0])
+		return XS_R_KEY;
+	if (s->fd <= 2)
+		return XS_R_STDIO;
+	if (opt_int(s->fd, SO_MARK) > 0)
+		return XS_R_MARKED;
+	if (opt_int(s->fd, SO_ZEROCOPY) > 0)
+		return XS_R_ZEROCOPY;
+	if (opt_int(s->fd, SO_PROTOCOL) != IPPROTO_TCP)
+		return XS_R_NOT_TCP;
+	return XS_R_NONE;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Socket options and ioctls on a socket of ours. The table says for each *set*: forward (the twin is
+ * the truth), forward and note it, or return the stream first because the plane can't serve what
+ * it asks for. A set that isn't in the table forwards and returns the stream (`option`); a get that
+ * isn't forwards. Gets that count bytes in flight are answered from both planes.
+ */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/real.h"
+#include "sock/conn.h"
+#include "sock/fork.h"
+#include "sock/sock.h"
+
+#ifndef TCP_ULP
+#define TCP_ULP 31
+#endif
+
+enum what { FORWARD, LIMIT, LOWAT, PIN };
+
+struct option {
+	int level, name;
+	enum what what;
+	enum xs_reason why;
+};
+
+static const struct option options[] = {
+	{ SOL_SOCKET, SO_REUSEADDR, FORWARD, 0 },
+	{ SOL_SOCKET, SO_REUSEPORT, FORWARD, 0 },
+	{ SOL_SOCKET, SO_KEEPALIVE, FORWARD, 0 },
+	{ SOL_SOCKET, SO_LINGER, FORWARD, 0 },
+	{ SOL_SOCKET, SO_BROADCAST, FORWARD, 0 },
+	{ SOL_SOCKET, SO_OOBINLINE, FORWARD, 0 },
+	{ SOL_SOCKET, SO_DONTROUTE, FORWARD, 0 },
+	{ SOL_SOCKET, SO_PRIORITY, FORWARD, 0 },
+	{ SOL_SOCKET, SO_RCVTIMEO, FORWARD, 0 },
+	{ SOL_SOCKET, SO_SNDTIMEO, FORWARD, 0 },
+	{ SOL_SOCKET, SO_RCVBUF, FORWARD, 0 },
+	{ SOL_SOCKET, SO_SNDBUF, LIMIT, 0 },
+	{ SOL_SOCKET, SO_RCVLOWAT, LOWAT, 0 },
+	{ SOL_SOCKET, SO_BUSY_POLL, FORWARD, 0 },
+	{ SOL_SOCKET, SO_INCOMING_CPU, FORWARD, 0 },
+	{ SOL_SOCKET, SO_ATTACH_FILTER, FORWARD, 0 },
+	{ SOL_SOCKET, SO_ZEROCOPY, PIN, XS_R_ZEROCOPY },
+	{ SOL_SOCKET, SO_MARK, PIN, XS_R_MARKED },
+	{ IPPROTO_TCP, TCP_NODELAY, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_CORK, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_QUICKACK, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_KEEPIDLE, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_KEEPINTVL, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_KEEPCNT, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_SYNCNT, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_LINGER2, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_DEFER_ACCEPT, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_WINDOW_CLAMP, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_MAXSEG, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_USER_TIMEOUT, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_CONGESTION, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_FASTOPEN, FORWARD, 0 },
+	{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT, PIN, XS_R_FASTOPEN },
+	{ IPPROTO_TCP, TCP_MD5SIG, PIN, XS_R_TCP_AUTH },
+	{ IPPROTO_TCP, TCP_REPAIR, PIN, XS_R_REPAIR },
+	{ IPPROTO_TCP, TCP_ULP, PIN, XS_R_KTLS },
+	{ IPPROTO_IP, IP_TOS, FORWARD, 0 },
+	{ IPPROTO_IP, IP_TTL, FORWARD, 0 },
+	{ IPPROTO_IP, IP_MTU_DISCOVER, FORWARD, 0 },
+	{ IPPROTO_IP, IP_RECVERR, FORWARD, 0 },
+	{ IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, FORWARD, 0 },
+	{ IPPROTO_IP, IP_FREEBIND, FORWARD, 0 },
+	{ IPPROTO_IP, IP_TRANSPARENT, FORWARD, 0 },
+	{ IPPROTO_IPV6, IPV6_V6ONLY, FORWARD, 0 },
+	{ IPPROTO_IPV6, IPV6_TCLASS, FORWARD, 0 },
+	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, FORWARD, 0 },
+	{ IPPROTO_IPV6, IPV6_RECVERR, FORWARD, 0 },
+};
+
+static const struct option *find(int level, int name)
+{
+	static const struct option unknown = { 0, 0, PIN, XS_R_OPTION };
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].level == level && options[i].name == name)
+			return &options[i];
+	return &unknown;
+}
+
+/* The window never exceeds what the program asked for. */
+static void limit(struct xs_sock *s, int fd)
+{
+	int bytes = 0;
+	socklen_t len = sizeof(bytes);
+	struct xs_crit cs;
+
+	if (xs_real.getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &len) < 0)
+		return;
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	s->sndbuf = (uint32_t)bytes;
+	if (s->chan)
+		xs_chan_ops(s->chan)->tx_limit(s->chan, (size_t)bytes);
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+}
+
+int xs_opt_set(struct xs_sock *s, int fd, int level, int name, const void *val, socklen_t len)
+{
+	const struct option *o = find(level, name);
+
+	if (o->what == PIN && (s->role == XS_ROLE_CONNECTED || s->role == XS_ROLE_ACCEPTED))
+		xs_fd_pin(fd, o->why);
+	else if (s->foreign)
+		xs_fork_claim(s, fd);
+	if (xs_real.setsockopt(fd, level, name, val, len) < 0)
+		return -errno;
+	if (o->what == LIMIT)
+		limit(s, fd);
+	if (o->what == LOWAT)
+		s->lowat = true;
+	return 0;
+}
+
+/* SO_ERROR as the kernel: told once. */
+static int take_error(struct xs_sock *s, void *val, socklen_t *len)
+{
+	struct xs_crit cs;
+	int e;
+
+	if (*len < sizeof(int))
+		return -EINVAL;
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	e = s->error;
+	s->error = 0;
+	if (e)
+		s->eof = true;
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+	if (!e)
+		return 1;
+	memcpy(val, &e, sizeof(e));
+	*len = sizeof(e);
+	return 0;
+}
+
+int xs_opt_get(struct xs_sock *s, int fd, int level, int name, void *val, socklen_t *len)
+{
+	int r;
+
+	if (level == SOL_SOCKET && name == SO_ERROR && xs_managed(s) && val && len) {
+		r = take_error(s, val, len);
+		if (r <= 0)
+			return r;
+	}
+	return xs_real.getsockopt(fd, level, name, val, len) < 0 ? -errno : 0;
+}
+
+/* FIONREAD: what a read would give now. SIOCOUTQ: what the peer's application hasn't got. */
+static int queued(struct xs_sock *s, int fd, unsigned long req)
+{
+	struct xs_crit cs;
+	int n = 0;
+
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	if (req == SIOCINQ) {
+		xs_rx_look(s);
+		n = (int)xs_rx_held(s);
+		if (xs_r_on_twin(&s->rx)) {
+			uint64_t unread = xs_twin_unread(fd), most = xs_r_twin_limit(&s->rx);
+
+			n += (int)(unread < most ? unread : most);
+		}
+	} else {
+		xs_real.ioctl(fd, req, &n);
+		if (s->tx.state == XS_S_RET)
+			n += (int)(s->tx.end - s->tx.flush);
+		else if (xs_s_on_plane(&s->tx) && s->tx.end > s->tx.acked)
+			n += (int)(s->tx.end - s->tx.acked);
+	}
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+	return n;
+}
+
+int xs_opt_ioctl(struct xs_sock *s, int fd, unsigned long req, void *arg, bool *done)
+{
+	*done = false;
+	if (!xs_managed(s) || !arg || (req != SIOCINQ && req != SIOCOUTQ))
+		return 0;
+	if (s->foreign)
+		return xs_fork_claim(s, fd);
+	*done = true;
+	*(int *)arg = queued(s, fd, req);
+	return 0;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one function (readiness.h), the waiters, and the sleep of a blocking call.
+ *
+ * While a direction is on the plane the twin is asked only about what only it knows: RST, a return, the
+ * peer's FIN. Those arrive as events of the twin that each sleeper watches, so a socket with both
+ * directions on the plane is answered without a system call.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/time.h>
+
+#include "base/real.h"
+#include "base/unwind.h"
+#include "engine/wait.h"
+#include "sock/fork.h"
+#include "sock/sock.h"
+
+#define IN_BITS (POLLIN | POLLRDNORM)
+#define OUT_BITS (POLLOUT | POLLWRNORM)
+
+bool xs_managed(const struct xs_sock *s)
+{
+	return atomic_load_explicit(&s->managed, memory_order_seq_cst) != 0;
+}
+
+static unsigned twin_now(struct xs_sock *s, unsigned want)
+{
+	struct pollfd p = { .fd = s->fd, .events = (short)want };
+
+	return s->fd >= 0 && xs_real.poll(&p, 1, 0) > 0 ? (unsigned)p.revents : 0;
+}
+
+/* The twin has a FIN and, behind what is left to drop, no data. */
+static unsigned twin_rx(struct xs_sock *s, unsigned k)
+{
+	unsigned bits = k & (POLLPRI | POLLRDBAND | POLLERR | POLLHUP);
+
+	xs_rx_look(s); /* repeats out of the way */
+	if (!xs_r_twin_limit(&s->rx))
+		return bits & ~(unsigned)POLLHUP;
+	if (s->rd_shut)
+		return bits | IN_BITS | POLLRDHUP;
+	if (!(k & POLLRDHUP))
+		return bits | (twin_now(s, POLLIN) & POLLIN ? IN_BITS : 0);
+	if (xs_twin_unread(s->fd))
+		bits |= IN_BITS;
+	if (xs_r_twin_fin(&s->rx) != XS_FIN_WAIT)
+		return bits | IN_BITS | POLLRDHUP;
+	return bits & ~(unsigned)POLLHUP;
+}
+
+static unsigned plane_rx(struct xs_sock *s)
+{
+	size_t n = xs_chan_ops(s->chan)->rx_avail(s->chan);
+
+	if (s->eof || s->rd_shut || (s->rx.fin_known && s->rx.c + n >= s->rx.fin))
+		return IN_BITS | POLLRDHUP;
+	return n ? IN_BITS : 0;
+}
+
+static unsigned rx_bits(struct xs_sock *s, unsigned k)
+{
+	unsigned bits;
+
+	if (s->rx.state == XS_R_PLANE)
+		return plane_rx(s);
+	bits = twin_rx(s, k);
+	if (xs_rx_held(s))
+		bits |= IN_BITS;
+	return bits;
+}
+
+static unsigned tx_bits(struct xs_sock *s, unsigned k, unsigned want)
+{
+	if (s->wr_shut)
+		return OUT_BITS;
+	if (xs_s_on_plane(&s->tx)) {
+		if (xs_tx_writable(s))
+			return OUT_BITS;
+		if (want & OUT_BITS)
+			s->nospace = true;
+		return 0;
+	}
+	if (s->tx.state == XS_S_RET && !s->lazy_frame)
+		return 0;
+	return k & OUT_BITS;
+}
+
+static unsigned managed_bits(struct xs_sock *s, unsigned want)
+{
+	unsigned k = 0, bits;
+
+	if (s->gone)
+		return IN_BITS | OUT_BITS | POLLRDHUP | POLLHUP;
+	if (s->rx.state != XS_R_PLANE || !xs_s_on_plane(&s->tx) || !s->rx.linked)
+		k = twin_now(s, IN_BITS | OUT_BITS | POLLRDHUP | POLLPRI);
+	if (s->rx.state == XS_R_PLANE && k & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))
+		xs_rx_look(s);
+	bits = rx_bits(s, k) | tx_bits(s, k, want);
+	if (s->error || s->peer_rst)
+		bits |= IN_BITS | OUT_BITS | POLLRDHUP | POLLHUP | (s->error ? POLLERR : 0);
+	if (s->wr_shut && bits & POLLRDHUP)
+		bits |= POLLHUP;
+	return bits;
+}
+
+unsigned xs_ready(struct xs_sock *s, unsigned want)
+{
+	unsigned bits;
+
+	want |= POLLERR | POLLHUP;
+	if (s->foreign && xs_fork_claim(s, s->fd) < 0)
+		return want;
+	if (!xs_managed(s))
+		return twin_now(s, want) & want;
+	xs_conn_enter(s);
+	bits = managed_bits(s, want);
+	xs_conn_leave(s);
+	return bits & want;
+}
+
+void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
+{
+	xs_conn_enter(s);
+	*serve = 0;
+	if (s->rx.state != XS_R_PLANE && s->rx.state != XS_R_OUT && xs_r_twin_limit(&s->rx))
+		*serve |= POLLIN;
+	if (!xs_s_on_plane(&s->tx))
+		*serve |= POLLOUT;
+	*watch = s->fd >= 0 && !s->peer_rst && !s->eof && !s->twin_fin_at && !s->partial_since;
+	if (s->eof || s->twin_fin_at)
+		*serve &= ~(unsigned)POLLIN;
+	xs_conn_leave(s);
+}
+
+void xs_twin_event(struct xs_sock *s)
+{
+	xs_conn_enter(s);
+	xs_rx_look(s);
+	xs_conn_leave(s);
+}
+
+/* --- waiters ------------------------------------------------------------------------------------------------- */
+
+void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w)
+{
+	xs_conn_enter(s);
+	w->next = s->waiters;
+	w->prev = &s->waiters;
+	if (w->next)
+		w->next->prev = &w->next;
+	s->waiters = w;
+	xs_conn_leave(s);
+}
+
+void xs_waiter_del(struct xs_sock *s, struct xs_waiter *w)
+{
+	xs_conn_enter(s);
+	*w->prev = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	xs_conn_leave(s);
+}
+
+void xs_wake(struct xs_sock *s, unsigned what)
+{
+	struct xs_waiter *w, *next;
+
+	for (w = s->waiters; w; w = next) {
+		next = w->next;
+		w->notify(w, what);
+	}
+}
+
+/* --- a blocking call's sleep ------------------------------------------------------------------------------------- */
+
+bool xs_nonblocking(int fd, int flags)
+{
+	return flags & MSG_DONTWAIT || xs_real.fcntl(fd, F_GETFL) & O_NONBLOCK;
+}
+
+uint64_t xs_timeout(int fd, int name, bool *timed)
+{
+	struct timeval tv = { 0 };
+	socklen_t len = sizeof(tv);
+
+	*timed = xs_real.getsockopt(fd, SOL_SOCKET, name, &tv, &len) == 0 &&
+		 (tv.tv_sec || tv.tv_usec);
+	return *timed ? xs_now_ns() + (uint64_t)tv.tv_sec * XS_NS_PER_S +
+				(uint64_t)tv.tv_usec * XS_NS_PER_US
+		      : 0;
+}
+
+struct nap {
+	struct xs_waiter waiter;
+	struct xs_sock *on;
+	struct xs_sleeper *sleeper;
+	unsigned want;
+};
+
+static void nap_notify(struct xs_waiter *w, unsigned what)
+{
+	struct nap *n = (struct nap *)w;
+
+	if (what & (n->want | POLLERR | POLLHUP | XS_WHAT_MOVED))
+		xs_sleeper_wake(n->sleeper);
+}
+
+/* Also when the thread is cancelled in its sleep, or a handler jumps out of it. */
+static void nap_end(void *arg)
+{
+	struct nap *n = arg;
+	struct xs_crit cs;
+
+	xs_crit_enter(&cs);
+	xs_waiter_del(n->on, &n->waiter);
+	xs_crit_leave(&cs);
+	xs_obj_put(&n->on->obj);
+}
+
+struct ask {
+	struct xs_sock *s;
+	unsigned want;
+};
+
+static bool answered(void *arg)
+{
+	struct ask *a = arg;
+
+	return xs_ready(a->s, a->want) != 0;
+}
+
+static int nap(struct xs_sock *s, struct xs_sleeper *sleeper, struct pollfd *p, uint64_t until,
+	       bool restart)
+{
+	struct nap n = { .waiter.notify = nap_notify,
+			 .on = s,
+			 .sleeper = sleeper,
+			 .want = (unsigned)p->events };
+	struct xs_unwind undo;
+	unsigned serve;
+	bool watch;
+	int r = 1;
+
+	xs_conn_hold(s);
+	xs_waiter_add(s, &n.waiter);
+	xs_unwind_push(&undo, nap_end, &n);
+	xs_sleeper_begin(sleeper);
+	if (!xs_ready(s, n.want)) {
+		xs_twin_bits(s, &serve, &watch);
+		p->events = (short)(p->events & serve);
+		if (watch)
+			p->events |= POLLIN | POLLRDHUP;
+		else if (!p->events)
+			p->fd = -1;
+		r = xs_sleeper_sleep(sleeper, p, 1, until, NULL, restart);
+	}
+	xs_sleeper_end(sleeper);
+	xs_unwind_pop(&undo);
+	nap_end(&n);
+	return r;
+}
+
+int xs_conn_wait(struct xs_sock *s, int fd, unsigned want, uint64_t deadline, bool restart,
+		 unsigned ms_max)
+{
+	uint64_t until = ms_max ? xs_now_ns() + ms_max * XS_NS_PER_MS : 0;
+	struct pollfd p = { .fd = fd, .events = (short)want };
+	struct xs_sleeper *sleeper = xs_sleeper_self();
+	struct ask a = { s, want };
+	int r;
+
+	if (deadline && xs_now_ns() >= deadline)
+		return -EAGAIN;
+	if (xs_spin(answered, &a))
+		return 0;
+	if (!sleeper) { /* no memory, no descriptors: look again in a while */
+		xs_real.poll(NULL, 0, 1);
+		return 0;
+	}
+	if (!until || (deadline && deadline < until))
+		until = deadline;
+	r = nap(s, sleeper, &p, until, restart);
+	if (p.revents)
+		xs_twin_event(s);
+	if (r == -EINTR)
+		return -EINTR;
+	return r == 0 && deadline && xs_now_ns() >= deadline ? -EAGAIN : 0;
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading a stream that the kernel doesn't serve alone.
+ *
+ * The next byte for the application, at offset C, lies in one of three places: in the copies that the
+ * plane had placed before a return (C < rx.copies), in the twin (KERN and OPEN, up to X), or on the
+ * plane (PLANE). One pass under the lock takes from them in turn until the buffer is full or nothing
+ * is there; drops repeats below C out of the twin; and, in PLANE with nothing on the plane, looks at
+ * what the twin says at X: a frame, plain bytes or FIN mean that S has returned. A read that got less
+ * than it asked for therefore means "empty", which edge-triggered programs rely on.
+ *
+ * Blocking is outside the lock: pass, poll the plane, pass, spin, sleep until readable, and again.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/real.h"
+#include "engine/wait.h"
+#include "sock/conn.h"
+#include "sock/sock.h"
+
+#define FIN_GRACE_MS 20   /* for bytes that are still in a completion queue when the twin's FIN is here */
+#define PARTIAL_MS 200    /* half a frame from an S whose link died */
+#define LAZY_ACK_MS 20
+
+struct pass {
+	struct xs_sock *s;
+	int fd;
+	struct msghdr *msg;
+	int flags;
+	size_t want, done;
+};
+
+bool xs_rx_enter(struct xs_sock *s, int fd, int flags)
+{
+	if (flags & MSG_OOB)
+		xs_fd_pin(fd, XS_R_OOB);
+	atomic_fetch_add_explicit(&s->rx_kernel, 1, memory_order_seq_cst);
+	if (flags & MSG_ERRQUEUE) /* never sleeps; the twin's error queue is the only one */
+		return true;
+	if (!(atomic_load_explicit(&s->managed, memory_order_seq_cst) & XS_MANAGED_RX) &&
+	    !s->foreign)
+		return true;
+	atomic_fetch_sub_explicit(&s->rx_kernel, 1, memory_order_seq_cst);
+	xs_ready_nudge(s);
+	return false;
+}
+
+ssize_t xs_rx_leave(struct xs_sock *s, ssize_t r, int flags)
+{
+	int saved = errno;
+
+	if (r > 0 && !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))) {
+		atomic_fetch_add_explicit(&s->rx_twin, (uint64_t)r, memory_order_relaxed);
+		if (s->row)
+			atomic_fetch_add_explicit(&s->row->rx.bytes[XSHIM_KERNEL], (uint64_t)r,
+						  memory_order_relaxed);
+	}
+	atomic_fetch_sub_explicit(&s->rx_kernel, 1, memory_order_seq_cst);
+	xs_ready_nudge(s);
+	if (r > 0 && atomic_load_explicit(&s->watching, memory_order_relaxed))
+		xs_policy_look(s, false);
+	errno = saved;
+	return r;
+}
+
+/* --- sources, each under the lock ------------------------------------------------------------------ */
+
+static void count(struct xs_sock *s, unsigned plane, size_t n)
+{
+	if (s->row)
+		atomic_fetch_add_explicit(&s->row->rx.bytes[plane], n, memory_order_relaxed);
+}
+
+static void copy_out(const struct pass *p, size_t skip, const struct iovec *from, int pieces,
+		     size_t n)
+{
+	size_t at = 0;
+
+	if (p->flags & MSG_TRUNC)
+		return; /* TCP: take the bytes, don't store them */
+	for (int i = 0; i < pieces && at < n; i++) {
+		size_t len = from[i].iov_len < n - at ? from[i].iov_len : n - at;
+		const char *src = from[i].iov_base;
+
+		for (size_t put = 0; put < len;) {
+			struct iovec to[16];
+			size_t some;
+			int k = xs_iov_slice(p->msg, skip + at + put, len - put, to, 16, &some);
+
+			for (int j = 0; j < k; j++) {
+				memcpy(to[j].iov_base, src + put, to[j].iov_len);
+				put += to[j].iov_len;
+			}
+			if (!some)
+				return;
+		}
+		at += len;
+	}
+}
+
+/* What the channel has at C, up to `limit`. */
+static size_t take_plane(struct pass *p, uint64_t limit)
+{
+	struct xs_sock *s = p->s;
+	const struct xs_chan_ops *ops = xs_chan_ops(s->chan);
+	size_t total = 0;
+
+	while (p->done + total < p->want && total < limit) {
+		size_t room = p->want - p->done - total, len;
+		struct iovec iov[16];
+		int pieces = ops->rx_peek(s->chan, iov, 16, &len);
+
+		if (len > room)
+			len = room;
+		if (len > limit - total)
+			len = limit - total;
+		if (!len)
+			break;
+		copy_out(p, p->done + total, iov, pieces, len);
+		total += len;
+		if (p->flags & MSG_PEEK)
+			break; /* one look: 16 pieces hold more than any peek needs in practice */
+		ops->rx_advance(s->chan, len);
+		xs_r_consumed(&s->rx, len);
+		count(s, ((struct xs_chan_base *)s->chan)->ops->plane, len);
+	}
+	p->done += total;
+	return total;
+}
+
+/* 1: all below C is out of the twin; 0: FIN; -EAGAIN: more to come; or an error. */
+static ssize_t drop_repeats(struct xs_sock *s, int fd)
+{
+	uint64_t n;
+	ssize_t r;
+
+	while ((n = xs_r_twin_drop(&s->rx)) > 0) {
+		r = xs_real.recv(fd, NULL, n < (1u << 20) ? n : 1u << 20, MSG_TRUNC | MSG_DONTWAIT);
+		if (r <= 0)
+			return r < 0 ? -errno : 0;
+		atomic_fetch_add_explicit(&s->rx_twin, (uint64_t)r, memory_order_relaxed);
+		xs_r_twin_took(&s->rx, (uint64_t)r);
+	}
+	return 1;
+}
+
+/* The twin up to X. Bytes, 0 (FIN), -EAGAIN, an error. */
+static ssize_t take_twin(struct pass *p)
+{
+	struct xs_sock *s = p->s;
+	uint64_t limit = xs_r_twin_limit(&s->rx);
+	struct iovec iov[64];
+	struct msghdr mh = { .msg_iov = iov };
+	size_t len;
+	ssize_t r;
+
+	if (!limit)
+		return -EAGAIN;
+	if (limit > p->want - p->done)
+		limit = p->want - p->done;
+	mh.msg_iovlen = (size_t)xs_iov_slice(p->msg, p->done, limit, iov, 64, &len);
+	if (!p->done) {
+		mh.msg_control = p->msg->msg_control;
+		mh.msg_controllen = p->msg->msg_controllen;
+	}
+	r = xs_real.recvmsg(p->fd, &mh, (p->flags & (MSG_PEEK | MSG_TRUNC)) | MSG_DONTWAIT);
+	if (r < 0 && p->done && errno != EAGAIN && errno != EINTR) {
+		s->error = errno; /* for the next call */
+		s->peer_rst = true;
+		return -EAGAIN;
+	}
+	if (r < 0)
+		return -errno;
+	if (!p->done) {
+		p->msg->msg_controllen = mh.msg_controllen;
+		p->msg->msg_flags = mh.msg_flags & ~MSG_DONTWAIT;
+	}
+	p->done += (size_t)r;
+	if (r > 0 && !(p->flags & MSG_PEEK)) {
+		atomic_fetch_add_explicit(&s->rx_twin, (uint64_t)r, memory_order_relaxed);
+		xs_r_twin_took(&s->rx, (uint64_t)r);
+		xs_r_consumed(&s->rx, (uint64_t)r);
+		count(s, XSHIM_KERNEL, (size_t)r);
+	}
+	return r;
+}
+
+/* --- the twin at X ----------------------------------------------------------------------------------- */
+
+static void decoded(struct xs_sock *s, const char *how)
+{
+	uint64_t keep = s->rx.copies - s->rx.c;
+
+	XS_LOG(INFO, "fd=%d rx plane->kernel at %llu epoch %u: %s", s->fd,
+	       (unsigned long long)s->rx.c, s->rx.epoch, how);
+	if (s->chan)
+		xs_chan_ops(s->chan)->rx_close(s->chan, keep);
+	s->partial_since = s->twin_fin_at = 0;
+	if (s->row)
+		atomic_fetch_add_explicit(&s->row->rx.returns, 1, memory_order_relaxed);
+	xs_wake(s, XS_WHAT_MOVED | POLLIN);
+}
+
+static bool look_frame(struct xs_sock *s, const struct xs_return_frame *f)
+{
+	struct xs_return_frame sink;
+
+	if (!xs_r_frame_valid(&s->rx, f->sequence, f->epoch, f->a)) {
+		xs_conn_reset(s, XS_R_UNSEEN_WRITER);
+		return true;
+	}
+	if (xs_real.recv(s->fd, &sink, sizeof(sink), MSG_DONTWAIT) != (ssize_t)sizeof(sink)) {
+		xs_conn_reset(s, XS_R_UNSEEN_READER);
+		return true;
+	}
+	atomic_fetch_add_explicit(&s->rx_twin, sizeof(sink), memory_order_relaxed);
+	xs_r_decoded_frame(&s->rx, f->a, xs_chan_ops(s->chan)->rx_avail(s->chan));
+	decoded(s, "frame");
+	return true;
+}
+
+static bool look_bytes(struct xs_sock *s, const struct xs_return_frame *f, size_t n)
+{
+	size_t cmp = n < sizeof(f->secret) ? n : sizeof(f->secret);
+
+	if (!memcmp(f->secret, s->secret, cmp)) {
+		if (n == sizeof(*f))
+			return look_frame(s, f);
+		if (!s->partial_since)
+			s->partial_since = xs_now_ns();
+		/* S said that all is in: it can't be a frame that's still coming. */
+		if (s->rx.confirmed ||
+		    (xs_r_in_doubt(&s->rx) &&
+		     xs_now_ns() - s->partial_since < PARTIAL_MS * XS_NS_PER_MS)) {
+			xs_drive_in(s, PARTIAL_MS);
+			return false;
+		}
+	} else if (s->rx.confirmed) {
+		xs_conn_reset(s, XS_R_UNSEEN_WRITER);
+		return true;
+	}
+	xs_r_decoded_plain(&s->rx, xs_chan_ops(s->chan)->rx_avail(s->chan));
+	decoded(s, "plain");
+	return true;
+}
+
+/* A FIN at X. Bytes that the plane still brings come first. */
+static bool look_fin(struct xs_sock *s)
+{
+	if (xs_r_at_fin(&s->rx)) {
+		s->eof = true;
+		if (!s->rx.frozen)
+			return false;
+		xs_r_decoded_fin(&s->rx);
+		decoded(s, "fin");
+		return true;
+	}
+	if (!s->twin_fin_at)
+		s->twin_fin_at = xs_now_ns();
+	if (xs_now_ns() - s->twin_fin_at < FIN_GRACE_MS * XS_NS_PER_MS) {
+		xs_drive_in(s, FIN_GRACE_MS);
+		return false;
+	}
+	xs_conn_reset(s, XS_R_PEER_KILLED);
+	return true;
+}
+
+bool xs_rx_look(struct xs_sock *s)
+{
+	struct xs_return_frame f;
+	ssize_t n;
+
+	if (s->fd < 0 || !s->chan || s->error || s->gone)
+		return false;
+	if (s->rx.state != XS_R_PLANE)
+		return drop_repeats(s, s->fd), false;
+	n = xs_real.recv(s->fd, &f, sizeof(f), MSG_PEEK | MSG_DONTWAIT);
+	if (n > 0)
+		return look_bytes(s, &f, (size_t)n);
+	if (n == 0)
+		return xs_chan_ops(s->chan)->rx_avail(s->chan) ? false : look_fin(s);
+	if (errno == EAGAIN || errno == EINTR)
+		return false;
+	s->error = errno;
+	s->peer_rst = true;
+	xs_wake(s, ~0u);
+	return true;
+}
+
+size_t xs_rx_held(struct xs_sock *s)
+{
+	if (!s->chan || (s->rx.state != XS_R_PLANE && s->rx.c >= s->rx.copies))
+		return 0;
+	return xs_chan_ops(s->chan)->rx_avail(s->chan);
+}
+
+void xs_rx_ack(struct xs_sock *s, bool now)
+{
+	const struct xs_chan_ops *ops;
+	uint64_t ack = s->rx.c + (s->eof ? 1 : 0);
+	struct xs_msg m = { .kind = XS_K_ACK, .epoch = s->rx.epoch, .offset = ack };
+
+	if (!s->chan || s->rx.state != XS_R_PLANE || ack == s->ack_said)
+		return;
+	ops = xs_chan_ops(s->chan);
+	ops->rx_ack(s->chan, s->rx.epoch, ack);
+	if (now || s->eof || s->want_ack || ack - s->ack_said >= xs_conf.window_max / 8) {
+		s->ack_said = ack;
+		s->want_ack = false;
+		ops->send(s->chan, &m);
+	} else {
+		xs_drive_in(s, LAZY_ACK_MS);
+	}
+}
+
+/* --- a pass ------------------------------------------------------------------------------------------- */
+
+static ssize_t ended(struct pass *p)
+{
+	struct xs_sock *s = p->s;
+	int e = s->error;
+
+	if (!e)
+		return -EAGAIN;
+	if (p->done)
+		return 0; /* the bytes first; the error is the next call's */
+	s->error = 0; /* told once, then end-of-file, as sk_err */
+	s->eof = true;
+	return -e;
+}
+
+static ssize_t twin_fin(struct pass *p)
+{
+	struct xs_sock *s = p->s;
+
+	switch (xs_r_twin_fin(&s->rx)) {
+	case XS_FIN_EOF:
+		return 0;
+	case XS_FIN_RESET:
+		xs_conn_reset(s, XS_R_FLUSH_UNKNOWN);
+		return ended(p);
+	default:
+		return -EAGAIN;
+	}
+}
+
+/* One source. > 0 bytes, 0 end of file, or what stands in the way. */
+static ssize_t take(struct pass *p)
+{
+	struct xs_sock *s = p->s;
+	ssize_t r;
+
+	if (s->gone)
+		return 0;
+	if (s->rx.state == XS_R_PLANE) {
+		r = (ssize_t)take_plane(p, UINT64_MAX);
+		if (r)
+			return r;
+		if (s->eof)
+			return 0;
+		if (s->error)
+			return ended(p);
+		if (xs_r_at_fin(&s->rx)) {
+			s->eof = true;
+			return 0;
+		}
+		if (p->done)
+			return -EAGAIN; /* the twin is asked only by a read that has got nothing */
+		if (xs_rx_look(s))
+			return s->error ? ended(p) : take(p);
+		return s->rd_shut ? 0 : -EAGAIN;
+	}
+	if (s->chan && s->rx.c < s->rx.copies) {
+		r = (ssize_t)take_plane(p, s->rx.copies - s->rx.c);
+		if (r)
+			return r;
+	}
+	r = drop_repeats(s, p->fd);
+	if (r == 1)
+		r = take_twin(p);
+	if (r == -EAGAIN && s->error)
+		return ended(p);
+	if (r == 0)
+		r = twin_fin(p); /* never in doubt before the first READY */
+	return r == -EAGAIN && s->rd_shut ? 0 : r;
+}
+
+static ssize_t pass(struct pass *p)
+{
+	ssize_t r;
+
+	if (p->s->rx.frozen)
+		return -EAGAIN;
+	do {
+		r = take(p);
+		if (r > 0 && xs_r_may_switch(&p->s->rx))
+			xs_drive(p->s); /* and on from the plane */
+	} while (r > 0 && p->done < p->want && !(p->flags & MSG_PEEK));
+	if (r > 0 || p->done)
+		xs_rx_ack(p->s, false);
+	return r;
+}
+
+static bool enough(const struct pass *p)
+{
+	int lowat = 1;
+	socklen_t len = sizeof(lowat);
+
+	if (p->done == p->want)
+		return true;
+	if (!p->done || (p->flags & MSG_WAITALL && !(p->flags & MSG_PEEK)))
+		return false;
+	if (p->s->lowat)
+		xs_real.getsockopt(p->fd, SOL_SOCKET, SO_RCVLOWAT, &lowat, &len);
+	return p->done >= (size_t)lowat;
+}
+
+static ssize_t locked_pass(struct pass *p)
+{
+	ssize_t r;
+
+	xs_conn_enter(p->s);
+	r = pass(p);
+	xs_conn_leave(p->s);
+	return r;
+}
+
+static ssize_t receive(struct pass *p)
+{
+	uint64_t deadline = 0;
+	bool timed = false, asked = false;
+	ssize_t r;
+
+	for (;;) {
+		r = locked_pass(p);
+		if (r == -EAGAIN && !p->done && xs_poll_once())
+			r = locked_pass(p);
+		if (r == 0 || enough(p) || (r < 0 && r != -EAGAIN))
+			break;
+		if (!asked) {
+			if (xs_nonblocking(p->fd, p->flags))
+				break;
+			deadline = xs_timeout(p->fd, SO_RCVTIMEO, &timed);
+			asked = true;
+		}
+		r = xs_conn_wait(p->s, p->fd, POLLIN, deadline, !timed, 0);
+		if (r < 0)
+			break;
+	}
+	return p->done ? (ssize_t)p->done : r;
+}
+
+ssize_t xs_rx_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags)
+{
+	struct pass p = { .s = s, .fd = fd, .msg = msg, .flags = flags };
+	size_t control = msg->msg_controllen;
+	struct xs_crit cs;
+	ssize_t r;
+
+	if (s->foreign)
+		return xs_fork_recv(s, fd, msg, flags);
+	p.want = xs_iov_total(msg);
+	msg->msg_flags = 0;
+	msg->msg_namelen = 0;
+	if (!p.want)
+		return 0;
+	xs_crit_enter(&cs);
+	r = receive(&p);
+	xs_crit_leave(&cs);
+	if (r > 0 && msg->msg_controllen == control)
+		msg->msg_controllen = 0;
+	if (atomic_load_explicit(&s->watching, memory_order_relaxed) && r > 0)
+		xs_policy_look(s, false);
+	return r;
+}
