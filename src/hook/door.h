@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/real.h"
 #include "base/unwind.h"
@@ -134,12 +135,18 @@ static inline struct iovec xs_one(const void *buf, size_t n)
 			      .iov_len = n < XS_RW_MAX ? n : XS_RW_MAX};
 }
 
+/* Where no program has memory: the kernel's own call says EFAULT. */
+static inline bool xs_nowhere(const void *p)
+{
+	return (uintptr_t)p < 4096;
+}
+
 /* Vectors that the kernel refuses before it looks at any byte: it says how. */
 static inline bool xs_iov_odd(const struct iovec *iov, size_t n)
 {
 	size_t total = 0;
 
-	if (n > XS_IOV_MAX || (n && !iov))
+	if (n > XS_IOV_MAX || (n && xs_nowhere(iov)))
 		return true;
 	for (size_t i = 0; i < n; i++) {
 		if (iov[i].iov_len > (size_t)PTRDIFF_MAX - total)

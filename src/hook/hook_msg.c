@@ -69,7 +69,7 @@ static ssize_t one_recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	XS_RX(call, fd, flags);
 
-	if (xs_call_kernel(&call) || !msg || xs_iov_odd(msg->msg_iov, msg->msg_iovlen))
+	if (xs_call_kernel(&call) || xs_nowhere(msg) || xs_iov_odd(msg->msg_iov, msg->msg_iovlen))
 		return xs_rx_done(&call, xs_real.recvmsg(fd, msg, flags));
 	return xs_rx_plane(&call, msg);
 }
@@ -156,9 +156,9 @@ static ssize_t one_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	XS_TX(call, fd, flags);
 
-	if (!call.s && msg && msg->msg_controllen)
+	if (!call.s && !xs_nowhere(msg) && msg->msg_controllen)
 		xs_pin_rights(msg);
-	if (xs_call_kernel(&call) || !msg || xs_iov_odd(msg->msg_iov, msg->msg_iovlen))
+	if (xs_call_kernel(&call) || xs_nowhere(msg) || xs_iov_odd(msg->msg_iov, msg->msg_iovlen))
 		return xs_tx_done(&call, xs_real.sendmsg(fd, msg, flags));
 	return xs_tx_plane(&call, msg);
 }

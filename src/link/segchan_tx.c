@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define WHOLE 4096
 #define WINDOW_FIRST (16u << 10)
 #define WINDOW_LEAST (4u << 10)
 #define CHUNK_LEAST (4u << 10)
@@ -203,6 +204,8 @@ ssize_t xs_segtx_put(struct xs_chan *c, const struct iovec *iov, int iovcnt, siz
 	n = want < room ? want : room;
 	if (n < want)
 		tx->short_of = true;
+	if (n < want && want <= WHOLE && tx->end > tx->acked)
+		n = 0; /* small writes are taken whole or not at all, as the kernel does */
 	if (flags & XS_F_FIRST)
 		tx->first = true;
 	if (flags & XS_F_CONFIRMED)

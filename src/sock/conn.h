@@ -27,6 +27,7 @@
 #include "link/plane.h"
 #include "sock/fdtable.h"
 #include "sock/readiness.h"
+#include "sock/sock.h"
 #include "sock/stats.h"
 #include "sock/switch.h"
 
@@ -218,7 +219,8 @@ void xs_policy_look(struct xs_sock *s, bool wrote);
 /* A piece of a message's iov: n bytes at most from byte `skip` on, in at most `max` pieces. */
 int xs_iov_slice(const struct msghdr *msg, size_t skip, size_t n, struct iovec *out, int max,
 		 size_t *len);
-size_t xs_iov_total(const struct msghdr *msg);
+/* A pointer where no program has memory: the call gives EFAULT as the kernel's would. */
+bool xs_iov_bad(const struct msghdr *msg);
 
 /* --- waiters (readiness.c) ---------------------------------------------------------------------------- */
 void xs_wake(struct xs_sock *s, unsigned what);

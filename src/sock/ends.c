@@ -25,7 +25,11 @@
 
 static bool plain(const struct xs_sock *s)
 {
-	return !s->chan || (!s->tx.epoch && !s->rx.epoch && !s->rx.prepared);
+	if (!s->chan || (!s->tx.epoch && !s->rx.epoch && !s->rx.prepared))
+		return true;
+	/* ... or all has been returned and told, and nothing foreign is left in the twin. */
+	return s->tx.state == XS_S_KERN && xs_s_told(&s->tx) && s->rx.state == XS_R_KERN &&
+	       s->rx.t == s->rx.c && s->rx.c >= s->rx.copies && !xs_r_in_doubt(&s->rx);
 }
 
 int xs_sock_shutdown(struct xs_sock *s, int fd, int how)
@@ -39,6 +43,8 @@ int xs_sock_shutdown(struct xs_sock *s, int fd, int how)
 	xs_conn_enter(s);
 	if (how < SHUT_RD || how > SHUT_RDWR) {
 		r = -EINVAL;
+	} else if (s->peer_rst) {
+		r = -ENOTCONN;
 	} else if (plain(s)) {
 		r = xs_real.shutdown(fd, how) < 0 ? -errno : 0;
 		if (!r && how != SHUT_RD)
@@ -278,6 +284,16 @@ int xs_return_wait(struct xs_sock *s, enum xs_reason why, bool out)
 	}
 	xs_crit_leave(&cs);
 	return done ? 0 : -ETIMEDOUT;
+}
+
+void xs_fd_share(int fd)
+{
+	struct xs_sock *s = xs_sock_get(fd);
+
+	if (!s)
+		return;
+	s->shared = true;
+	xs_sock_put(s);
 }
 
 void xs_fd_pin(int fd, enum xs_reason why)

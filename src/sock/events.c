@@ -42,7 +42,7 @@ static void peer_gone(struct xs_sock *s)
 	if (s->peer_rst)
 		return;
 	s->peer_rst = true;
-	s->error = ECONNRESET;
+	s->error = s->rx.final_known ? EPIPE : ECONNRESET; /* as the kernel in CLOSE_WAIT */
 	xs_wake(s, ~0u);
 }
 

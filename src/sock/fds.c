@@ -99,7 +99,7 @@ int xs_fd_close_range(unsigned first, unsigned last, unsigned flags)
 
 	if (first > last || flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) ||
 	    flags & CLOSE_RANGE_CLOEXEC || xs_fork_other_process())
-		return close_piece(first, last, flags) ? -errno : 0;
+		return xs_real.close_range(first, last, (int)flags) < 0 ? -errno : 0;
 	for (int fd = xs_fdtable_next((int)(first < INT32_MAX ? first : INT32_MAX));
 	     fd >= 0 && (unsigned)fd <= last; fd = xs_fdtable_next(fd + 1))
 		forget_name(fd);

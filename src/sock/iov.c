@@ -35,3 +35,13 @@ int xs_iov_slice(const struct msghdr *msg, size_t skip, size_t n, struct iovec *
 	}
 	return k;
 }
+
+bool xs_iov_bad(const struct msghdr *msg)
+{
+	if ((uintptr_t)msg < 4096 || (msg->msg_iovlen && (uintptr_t)msg->msg_iov < 4096))
+		return true;
+	for (size_t i = 0; i < msg->msg_iovlen; i++)
+		if (msg->msg_iov[i].iov_len && (uintptr_t)msg->msg_iov[i].iov_base < 4096)
+			return true;
+	return false;
+}

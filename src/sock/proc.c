@@ -102,6 +102,7 @@ void xs_pin_rights(const struct msghdr *msg)
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
 			xs_fd_pin(fd, XS_R_PASSED);
+			xs_fd_share(fd);
 		}
 	}
 }

@@ -62,6 +62,19 @@ static unsigned plane_rx(struct xs_sock *s)
 	return n ? IN_BITS : 0;
 }
 
+/* SO_RCVLOWAT was set: less than that isn't readable. */
+static bool below_lowat(struct xs_sock *s)
+{
+	int lowat = 1;
+	socklen_t len = sizeof(lowat);
+	size_t n = xs_rx_held(s);
+
+	xs_real.getsockopt(s->fd, SOL_SOCKET, SO_RCVLOWAT, &lowat, &len);
+	if (xs_r_on_twin(&s->rx))
+		n += xs_twin_unread(s->fd);
+	return n < (size_t)lowat;
+}
+
 static unsigned rx_bits(struct xs_sock *s, unsigned k)
 {
 	unsigned bits;
@@ -100,7 +113,10 @@ static unsigned managed_bits(struct xs_sock *s, unsigned want)
 		k = twin_now(s, IN_BITS | OUT_BITS | POLLRDHUP | POLLPRI);
 	if (s->rx.state == XS_R_PLANE && k & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))
 		xs_rx_look(s);
-	bits = rx_bits(s, k) | tx_bits(s, k, want);
+	bits = rx_bits(s, k);
+	if (s->lowat && bits & POLLIN && !(bits & POLLRDHUP) && below_lowat(s))
+		bits &= ~(unsigned)IN_BITS;
+	bits |= tx_bits(s, k, want);
 	if (s->error || s->peer_rst)
 		bits |= IN_BITS | OUT_BITS | POLLRDHUP | POLLHUP | (s->error ? POLLERR : 0);
 	if (s->wr_shut && bits & POLLRDHUP)

@@ -85,6 +85,8 @@ bool xs_tx_enter(struct xs_sock *s, int fd, int flags);
 ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r, int flags);
 /* Ancillary data: SCM_RIGHTS can't travel on TCP; other control messages return the stream. */
 ssize_t xs_tx_send(struct xs_sock *s, int fd, const struct msghdr *msg, int flags);
+/* Bytes of a message, at most what one call may move. */
+size_t xs_iov_total(const struct msghdr *msg);
 /* sendfile(out = s): when the kernel doesn't serve it. *off as sendfile's. */
 ssize_t xs_tx_sendfile(struct xs_sock *s, int fd, int in, off_t *off, size_t count);
 
@@ -92,6 +94,8 @@ ssize_t xs_tx_sendfile(struct xs_sock *s, int fd, int in, off_t *off, size_t cou
  * the descriptor is an ordinary kernel socket, or its stream was reset. No-op if fd isn't a socket of
  * ours. Keeps errno. */
 void xs_fd_pin(int fd, enum xs_reason why);
+/* Another process gets it too: our close is never an end of the stream. */
+void xs_fd_share(int fd);
 /* All of the process's sockets (io-uring). */
 void xs_pin_all(enum xs_reason why);
 /* Looks for SCM_RIGHTS in a message on a Unix socket and pins what's passed (`passed`). */

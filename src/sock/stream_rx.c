@@ -177,7 +177,6 @@ static ssize_t take_twin(struct pass *p)
 		return -errno;
 	if (!p->done) {
 		p->msg->msg_controllen = mh.msg_controllen;
-		p->msg->msg_flags = mh.msg_flags & ~MSG_DONTWAIT;
 	}
 	p->done += (size_t)r;
 	if (r > 0 && !(p->flags & MSG_PEEK)) {
@@ -362,12 +361,12 @@ static ssize_t take(struct pass *p)
 			return r;
 		if (s->eof)
 			return 0;
-		if (s->error)
-			return ended(p);
 		if (xs_r_at_fin(&s->rx)) {
 			s->eof = true;
 			return 0;
 		}
+		if (s->error)
+			return ended(p);
 		if (p->done)
 			return -EAGAIN; /* the twin is asked only by a read that has got nothing */
 		if (xs_rx_look(s))
@@ -463,16 +462,20 @@ ssize_t xs_rx_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags)
 
 	if (s->foreign)
 		return xs_fork_recv(s, fd, msg, flags);
+	if (!(flags & MSG_TRUNC) && xs_iov_bad(msg))
+		return -EFAULT;
 	p.want = xs_iov_total(msg);
-	msg->msg_flags = 0;
-	msg->msg_namelen = 0;
 	if (!p.want)
 		return 0;
 	xs_crit_enter(&cs);
 	r = receive(&p);
 	xs_crit_leave(&cs);
-	if (r > 0 && msg->msg_controllen == control)
-		msg->msg_controllen = 0;
+	if (r >= 0) { /* outputs are the kernel's on success only */
+		msg->msg_namelen = 0;
+		msg->msg_flags = flags & MSG_CMSG_CLOEXEC;
+		if (msg->msg_controllen == control)
+			msg->msg_controllen = 0;
+	}
 	if (atomic_load_explicit(&s->watching, memory_order_relaxed) && r > 0)
 		xs_policy_look(s, false);
 	return r;

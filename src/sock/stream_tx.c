@@ -122,9 +122,9 @@ static ssize_t put_plane(struct out *o, unsigned flags)
 {
 	struct xs_sock *s = o->s;
 	const struct xs_chan_ops *ops = xs_chan_ops(s->chan);
+	size_t len, left = o->want - o->done;
 	struct iovec iov[32];
-	size_t len;
-	int k = xs_iov_slice(o->msg, o->done, o->want - o->done < SLICE ? o->want - o->done : SLICE,
+	int k = xs_iov_slice(o->msg, o->done, left < SLICE ? left : SLICE,
 			     iov, 32, &len);
 	ssize_t r = ops->tx_put(s->chan, iov, k, 0, flags);
 
@@ -270,6 +270,8 @@ ssize_t xs_tx_send(struct xs_sock *s, int fd, const struct msghdr *msg, int flag
 
 	if (s->foreign)
 		return xs_fork_send(s, fd, msg, flags);
+	if (xs_iov_bad(msg))
+		return -EFAULT;
 	o.want = xs_iov_total(msg);
 	xs_crit_enter(&cs);
 	if (o.want) {
@@ -389,7 +391,11 @@ bool xs_tx_flush(struct xs_sock *s)
 	return true;
 }
 
+/* As the kernel: a third is free. */
 bool xs_tx_writable(struct xs_sock *s)
 {
-	return xs_chan_ops(s->chan)->tx_room(s->chan) > 0;
+	size_t room = xs_chan_ops(s->chan)->tx_room(s->chan);
+	uint64_t kept = s->tx.end > s->tx.acked ? s->tx.end - s->tx.acked : 0;
+
+	return room && room >= kept / 2;
 }
