@@ -192,15 +192,20 @@ static void share_one(struct xs_sock *s, void *arg)
 	}
 }
 
+/* From prepare to its two ends: no handler runs while the engine's lock is held for the fork. */
+static _Thread_local struct xs_crit forking __attribute__((tls_model("initial-exec")));
+
 static void prepare(void)
 {
-	xs_progress_fork_prepare();
+	xs_crit_enter(&forking);
 	xs_conn_each(share_one, NULL);
+	xs_progress_fork_prepare();
 }
 
 static void after_parent(void)
 {
 	xs_progress_fork_parent();
+	xs_crit_leave(&forking);
 }
 
 static void child_one(struct xs_sock *s, void *arg)
@@ -244,6 +249,7 @@ static void after_child(void)
 	xs_pair_fork_child();
 	xs_pool_fork_child();
 	xs_progress_fork_child();
+	xs_crit_leave(&forking);
 }
 
 void xs_fork_init(void)

@@ -255,7 +255,10 @@ static void start(struct xs_sock *s)
 	} else {
 		s->tx_why = s->rx_why = XS_R_PAIRING;
 		s->pairing = XS_PAIR_ASKING;
-		xs_pair_ask(s, &s->local, &s->peer);
+		if (xs_pair_ask(s, &s->local, &s->peer) < 0) {
+			s->tx_why = s->rx_why = XS_R_NO_MEMORY;
+			s->pairing = XS_PAIR_NEVER;
+		}
 	}
 	xs_conn_publish(s);
 }
