@@ -118,8 +118,8 @@ check-host: programs ## behaviour on the host: every bats family but rdma and ap
 check-oracle: programs ## programs bare and shimmed: the transcripts must match
 	@$(RUN) oracle
 
-check-model: ## the switching protocol's model
-	@$(RUN) model
+check-model: ## the switching protocol's model, all of it
+	@XS_FULL=1 $(RUN) model
 
 check-rdma: programs ## tests on soft-RoCE (in the guest, or here on a machine with a device)
 	@$(RUN) rdma

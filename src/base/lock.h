@@ -6,7 +6,7 @@
  * clang's -Wthread-safety checks the same where the code says it: a field names its lock
  * with XS_GUARDED_BY(lock_expression), a function that needs a lock with
  * XS_REQUIRES(...). In C a field can't name a sibling lock, so fields name a role: a
- * global declared with XS_LOCK_ROLE(name), which a lock operation can take and drop.
+ * global of struct xs_lock_role, which a lock operation can take and drop.
  */
 #ifndef XS_BASE_LOCK_H
 #define XS_BASE_LOCK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The progress thread: it completes what no call of the program is there to complete. Started by the
- * first xs_progress_*() that needs it; all signals blocked; sleeps when nothing is due.
+ * The progress thread: it completes what no call of the program is there to complete. Started by
+ * the first xs_progress_*() that needs it; all signals blocked; sleeps when nothing is due.
  */
 #ifndef XS_ENGINE_PROGRESS_H
 #define XS_ENGINE_PROGRESS_H
@@ -49,7 +49,8 @@ void xs_progress_unwatch(struct xs_fdwatch *w);
 
 /* In a forked child: forget the thread (it doesn't exist here), close its descriptors. */
 void xs_progress_fork_child(void);
-/* Before fork / after it in the parent: no lock of the engine is held by another thread in the child. */
+/* Before fork / after it in the parent: no lock of the engine is held by another thread in the
+ * child. */
 void xs_progress_fork_prepare(void);
 void xs_progress_fork_parent(void);
 

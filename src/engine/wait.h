@@ -40,12 +40,12 @@ struct xs_sleeper *xs_sleeper_self(void);
 /* Announce: from here on xs_sleeper_wake() is not lost. Then look at your data once more. */
 void xs_sleeper_begin(struct xs_sleeper *s);
 /*
- * Sleeps until woken, one of fds is ready, the deadline (xs_now_ns; 0 = none) has passed or a signal
- * handler ran. fds[].revents are filled. mask: the signal mask to sleep with (NULL: xs_crit_mask()).
- * Returns > 0: woken or fds ready; 0: deadline; -EINTR.
- * restart: signals whose handlers are all SA_RESTART are run and the sleep goes on (recv, send,
- * accept, ... without a timeout); otherwise any handler gives -EINTR.
- * No lock may be held. Called inside a critical section; handlers run inside this call only.
+ * Sleeps until woken, one of fds is ready, the deadline (xs_now_ns; 0 = none) has passed or a
+ * signal handler ran. fds[].revents are filled. mask: the signal mask to sleep with (NULL:
+ * xs_crit_mask()). Returns > 0: woken or fds ready; 0: deadline; -EINTR. restart: signals whose
+ * handlers are all SA_RESTART are run and the sleep goes on (recv, send, accept, ... without a
+ * timeout); otherwise any handler gives -EINTR. No lock may be held. Called inside a critical
+ * section; handlers run inside this call only.
  */
 int xs_sleeper_sleep(struct xs_sleeper *s, struct pollfd *fds, unsigned nfds, uint64_t deadline,
 		     const sigset_t *mask, bool restart);
@@ -54,8 +54,9 @@ void xs_sleeper_end(struct xs_sleeper *s);
 void xs_sleeper_wake(struct xs_sleeper *s);
 
 /*
- * Spins for as long as it has paid lately (poll_us at most, 0 when the machine is busy), polling and
- * yielding. done(arg) is asked after each poll. True: done said yes. Ends at once on a pending signal.
+ * Spins for as long as it has paid lately (poll_us at most, 0 when the machine is busy), polling
+ * and yielding. done(arg) is asked after each poll. True: done said yes. Ends at once on a pending
+ * signal.
  */
 bool xs_spin(bool (*done)(void *arg), void *arg);
 

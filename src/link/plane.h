@@ -3,7 +3,7 @@
  * The contract between a stream (sock/) and what carries its bytes off the kernel. Nothing above
  * knows which plane it is. A channel is one connection's share of a link to the peer process.
  *
- * Locks: a channel has no lock of its own: it borrows the connection's (xs_chan_user.lock). Each
+ * Locks: a channel has no lock of its own: it borrows the connection's (xs_chan_events.lock). Each
  * operation below is called with it held; each event is delivered with it held, from the thread
  * that polls, never from inside an operation. A plane never blocks and never touches errno.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of a socket object: memory, names, locked sections, the end. Objects are type-stable: they
- * come from chunks that are never given back, so that look-ups need no lock (fdtable.c).
+ * The life of a socket object: memory, names, locked sections, the end. Objects are type-stable:
+ * they come from chunks that are never given back, so that look-ups need no lock (fdtable.c).
  */
 #include "sock/conn.h"
 

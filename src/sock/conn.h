@@ -3,13 +3,14 @@
  * The socket object, private to sock/: one TCP socket of the program's and the streams of its two
  * directions. The kernel connection (the twin) is the program's own descriptor.
  *
- * Locks: `lock` (XS_RANK_CONN) guards all that isn't atomic or constant. Every locked section ends with
- * xs_conn_leave(), which first does what has become due (drive.c): messages, READY, SWITCHED, the
- * flushing of a return, FIN. So no caller has to know what its event makes due.
+ * Locks: `lock` (XS_RANK_CONN) guards all that isn't atomic or constant. Every locked section ends
+ * with xs_conn_leave(), which first does what has become due (drive.c): messages, READY, SWITCHED,
+ * the flushing of a return, FIN. So no caller has to know what its event makes due.
  *
- * Fast path: while `managed` lacks a direction's bit the kernel alone serves it: the door counts itself
- * into rx_kernel or tx_kernel, looks at the bit again, and calls libc. A bit is set only by READY's
- * two ends, and READY goes out only when the counter was seen 0 after that (tests/model/ready.pml).
+ * Fast path: while `managed` lacks a direction's bit the kernel alone serves it: the door counts
+ * itself into rx_kernel or tx_kernel, looks at the bit again, and calls libc. A bit is set only by
+ * READY's two ends, and READY goes out only when the counter was seen 0 after that
+ * (tests/model/ready.pml).
  */
 #ifndef XS_SOCK_CONN_H
 #define XS_SOCK_CONN_H
@@ -32,17 +33,17 @@
 #include "sock/switch.h"
 
 enum xs_role {
-	XS_ROLE_NONE,      /* socket(), not connected */
+	XS_ROLE_NONE, /* socket(), not connected */
 	XS_ROLE_LISTENER,
 	XS_ROLE_CONNECTED, /* connect() */
 	XS_ROLE_ACCEPTED,
 };
 
 enum xs_pairing {
-	XS_PAIR_NONE,    /* not asked yet; or asked and refused for now (retry_at) */
+	XS_PAIR_NONE, /* not asked yet; or asked and refused for now (retry_at) */
 	XS_PAIR_ASKING,
-	XS_PAIR_DONE,    /* chan is there */
-	XS_PAIR_NEVER,   /* a final reason, or a socket that isn't eligible */
+	XS_PAIR_DONE,  /* chan is there */
+	XS_PAIR_NEVER, /* a final reason, or a socket that isn't eligible */
 };
 
 #define XS_MANAGED_RX 1u
@@ -51,8 +52,8 @@ enum xs_pairing {
 struct xs_sock {
 	struct xs_obj obj;
 	struct xs_lock lock;
-	_Atomic uint8_t managed;         /* XS_MANAGED_* */
-	_Atomic uint8_t watching;        /* pairing or policy still wants to look at each call */
+	_Atomic uint8_t managed;  /* XS_MANAGED_* */
+	_Atomic uint8_t watching; /* pairing or policy still wants to look at each call */
 	_Atomic uint32_t rx_kernel, tx_kernel; /* threads inside kernel-only calls */
 	struct xshim_conn *row;
 
@@ -62,16 +63,16 @@ struct xs_sock {
 	uint64_t cookie;
 	struct sockaddr_storage local, peer;
 
-	int fd;            /* a name of it; once closed by the program: a private duplicate; -1 none */
-	bool gone;         /* finished: whoever still holds a reference gets the end */
-	bool orphan;       /* the program has closed its last name; we finish */
-	bool named;        /* local and peer are known */
-	bool listening;    /* a rendezvous is open for it */
-	bool foreign;      /* forked child: the parent owns the streams */
-	bool shared;       /* forked parent: a child may hold it too */
-	bool child_asks;   /* ... and wants it back on the kernel */
-	uint32_t word;     /* fork.c's; 0: none */
-	size_t announced;  /* bytes announced when a hand-over froze reading */
+	int fd;		/* a name of it; once closed by the program: a private duplicate; -1 none */
+	bool gone;	/* finished: whoever still holds a reference gets the end */
+	bool orphan;	/* the program has closed its last name; we finish */
+	bool named;	/* local and peer are known */
+	bool listening; /* a rendezvous is open for it */
+	bool foreign;	/* forked child: the parent owns the streams */
+	bool shared;	/* forked parent: a child may hold it too */
+	bool child_asks;       /* ... and wants it back on the kernel */
+	uint32_t word;	       /* fork.c's; 0: none */
+	size_t announced;      /* bytes announced when a hand-over froze reading */
 	uint64_t orphan_since; /* our FIN is on the twin since */
 
 	struct xs_s tx;
@@ -80,48 +81,48 @@ struct xs_sock {
 	uint8_t secret[16];
 	enum xs_pairing pairing;
 	enum xs_reason tx_why, rx_why; /* why that direction isn't on a better plane */
-	enum xs_reason pin;            /* the whole connection stays on the kernel, for this reason */
-	uint64_t retry_at;             /* next try to pair or to upgrade (xs_now_ns); 0: none */
-	uint32_t backoff_ms;           /* after transient returns: 1 s doubling to 60 s */
+	enum xs_reason pin;  /* the whole connection stays on the kernel, for this reason */
+	uint64_t retry_at;   /* next try to pair or to upgrade (xs_now_ns); 0: none */
+	uint32_t backoff_ms; /* after transient returns: 1 s doubling to 60 s */
 
 	/* Sending. */
-	_Atomic uint64_t tx_twin;      /* bytes that we wrote to the twin, frames included */
-	bool more;                     /* the last kernel write had MSG_MORE */
-	bool nospace;                  /* somebody waits for room: tell him */
-	bool wr_shut;                  /* shutdown(WR) or close by the program */
+	_Atomic uint64_t tx_twin; /* bytes that we wrote to the twin, frames included */
+	bool more;		  /* the last kernel write had MSG_MORE */
+	bool nospace;		  /* somebody waits for room: tell him */
+	bool wr_shut;		  /* shutdown(WR) or close by the program */
 	bool fin_on_twin;
-	uint64_t ret_since;            /* the link died and S returns: since then */
-	bool writing;                  /* the program wants to write behind a return */
-	bool lazy_frame;               /* a frame with nothing behind it waits for a reason */
+	uint64_t ret_since;		   /* the link died and S returns: since then */
+	bool writing;			   /* the program wants to write behind a return */
+	bool lazy_frame;		   /* a frame with nothing behind it waits for a reason */
 	uint64_t stall_since, stall_acked; /* a full window seen, and what was acknowledged then */
-	uint64_t ready_acks;           /* FIRST's proof: R's count in READY */
-	bool link_gone;                /* the channel's link is dead: another pairing once all is back */
+	uint64_t ready_acks;		   /* FIRST's proof: R's count in READY */
+	bool link_gone; /* the channel's link is dead: another pairing once all is back */
 
 	/* Receiving. */
-	_Atomic uint64_t rx_twin;      /* bytes that we read from the twin, frames included */
-	uint64_t ack_said;             /* the consumption last told by an ACK */
-	uint64_t peer_acked;           /* READY's proof: S's count in PREPARE */
-	bool want_ack;                 /* S needs room */
-	bool rd_shut;                  /* shutdown(RD) by the program */
-	bool ready_wanted;             /* PREPARE waits for the counters */
-	uint64_t twin_fin_at;          /* the twin's FIN came where bytes may be missing: since then */
-	uint32_t sndbuf;               /* SO_SNDBUF as the program set it; 0: not */
-	bool lowat;                    /* SO_RCVLOWAT was set: ask for it */
-	bool eof;                      /* the in-band FIN was read */
-	bool peer_rst;                 /* PEER_GONE or the twin's RST: ECONNRESET behind the bytes */
-	int error;                     /* pending, told once (sk_err) */
-	uint64_t partial_since;        /* the beginning of a frame is in the twin */
+	_Atomic uint64_t rx_twin; /* bytes that we read from the twin, frames included */
+	uint64_t ack_said;	  /* the consumption last told by an ACK */
+	uint64_t peer_acked;	  /* READY's proof: S's count in PREPARE */
+	bool want_ack;		  /* S needs room */
+	bool rd_shut;		  /* shutdown(RD) by the program */
+	bool ready_wanted;	  /* PREPARE waits for the counters */
+	uint64_t twin_fin_at;	  /* the twin's FIN came where bytes may be missing: since then */
+	uint32_t sndbuf;	  /* SO_SNDBUF as the program set it; 0: not */
+	bool lowat;		  /* SO_RCVLOWAT was set: ask for it */
+	bool eof;		  /* the in-band FIN was read */
+	bool peer_rst;		  /* PEER_GONE or the twin's RST: ECONNRESET behind the bytes */
+	int error;		  /* pending, told once (sk_err) */
+	uint64_t partial_since;	  /* the beginning of a frame is in the twin */
 
 	/* Policy. */
-	_Atomic uint32_t turns;        /* reads that followed a write: round trips */
+	_Atomic uint32_t turns; /* reads that followed a write: round trips */
 	_Atomic uint8_t last_was_write;
 
 	struct xs_waiter *waiters;
-	struct xs_work work;           /* drive it in the progress thread */
-	struct xs_timer timer;         /* ... at a time */
-	bool timed;                    /* this drive is the timer's: lazy acknowledgements go out */
-	uint64_t timer_at;             /* when it was set for; 0: not set */
-	struct xs_sock *tuple_next;    /* accepted connections by tuple (tuples.c) */
+	struct xs_work work;	    /* drive it in the progress thread */
+	struct xs_timer timer;	    /* ... at a time */
+	bool timed;		    /* this drive is the timer's: lazy acknowledgements go out */
+	uint64_t timer_at;	    /* when it was set for; 0: not set */
+	struct xs_sock *tuple_next; /* accepted connections by tuple (pairing.c) */
 	bool in_tuples;
 };
 
@@ -130,7 +131,8 @@ static inline struct xs_sock *xs_sock_of(struct xs_obj *o)
 	return (struct xs_sock *)o;
 }
 
-/* --- conn.c: life ------------------------------------------------------------------------------- */
+/* --- conn.c: life -------------------------------------------------------------------------------
+ */
 /* What was in the table at fd: closed behind our back (takes over the table's reference). */
 void xs_fd_stale(struct xs_obj *o, int fd);
 void xs_conn_fork_child(struct xs_sock *s);
@@ -157,7 +159,8 @@ void xs_conn_each(void (*fn)(struct xs_sock *s, void *arg), void *arg);
 int xs_fd_other_name(struct xs_sock *s, int but);
 void xs_sock_unname(struct xs_sock *s, int fd, bool last);
 
-/* --- drive.c: what is due ------------------------------------------------------------------------ */
+/* --- drive.c: what is due ------------------------------------------------------------------------
+ */
 /* Locked; never blocks. */
 void xs_drive(struct xs_sock *s);
 /* The progress thread drives it soon / in `ms`. */
@@ -182,12 +185,13 @@ void xs_orphan_look(struct xs_sock *s);
 void xs_conn_reset(struct xs_sock *s, enum xs_reason why);
 /* Is it back? (ends.c) Locked. */
 bool xs_returned(struct xs_sock *s, bool out, size_t announced);
-/* Waits, without the lock, until both directions are plainly on the kernel, at most return_ms; then the
- * stream is reset with return-timeout. `out`: the descriptor goes to somebody without the shim: the
- * twin has to stand exactly at C and cover what was announced. 0 or -ETIMEDOUT. */
+/* Waits, without the lock, until both directions are plainly on the kernel, at most return_ms; then
+ * the stream is reset with return-timeout. `out`: the descriptor goes to somebody without the shim:
+ * the twin has to stand exactly at C and cover what was announced. 0 or -ETIMEDOUT. */
 int xs_return_wait(struct xs_sock *s, enum xs_reason why, bool out);
 
-/* --- twin.c: the kernel's counts (design 2.1) ----------------------------------------------------- */
+/* --- twin.c: the kernel's counts (design 2.1)
+ * ----------------------------------------------------- */
 enum xs_reason xs_twin_written(int fd, bool connected, uint64_t *written, uint64_t *acked);
 enum xs_reason xs_twin_received(int fd, bool connected, uint64_t *received, uint64_t *consumed);
 /* TCP state (TCP_ESTABLISHED ...), or a negative errno. */
@@ -196,7 +200,8 @@ int xs_twin_state(int fd);
 uint32_t xs_twin_unread(int fd);
 bool xs_twin_corked(int fd);
 
-/* --- stream_rx.c, stream_tx.c --------------------------------------------------------------------- */
+/* --- stream_rx.c, stream_tx.c
+ * --------------------------------------------------------------------- */
 /* Looks at the twin at X in R_PLANE, or drops repeats; true: something changed. Locked. */
 bool xs_rx_look(struct xs_sock *s);
 /* Bytes that a read would give now from plane and copies, the twin not counted. Locked. */
@@ -210,7 +215,8 @@ bool xs_tx_flush(struct xs_sock *s);
 /* Room for the program's bytes on the plane as the kernel would announce it. Locked. */
 bool xs_tx_writable(struct xs_sock *s);
 
-/* --- events.c: from the plane ---------------------------------------------------------------------- */
+/* --- events.c: from the plane
+ * ---------------------------------------------------------------------- */
 extern const struct xs_chan_events xs_conn_events;
 /* pairing.c */
 extern const struct xs_pair_events xs_conn_pairing;
@@ -222,7 +228,8 @@ int xs_iov_slice(const struct msghdr *msg, size_t skip, size_t n, struct iovec *
 /* A pointer where no program has memory: the call gives EFAULT as the kernel's would. */
 bool xs_iov_bad(const struct msghdr *msg);
 
-/* --- waiters (readiness.c) ---------------------------------------------------------------------------- */
+/* --- waiters (readiness.c)
+ * ---------------------------------------------------------------------------- */
 void xs_wake(struct xs_sock *s, unsigned what);
 /* A thread has left a kernel-only call: does a READY wait for that? */
 static inline void xs_ready_nudge(struct xs_sock *s)
@@ -234,12 +241,13 @@ static inline void xs_ready_nudge(struct xs_sock *s)
  * the deadline of SO_RCVTIMEO or SO_SNDTIMEO from now (0: none). */
 bool xs_nonblocking(int fd, int flags);
 uint64_t xs_timeout(int fd, int name, bool *timed);
-/* Sleeps until `want` may have come; deadline xs_now_ns or 0. 0 (look again), -EAGAIN (deadline), -EINTR.
- * No lock. ms_max: at most so long, then 0 (stalled writers); 0: no bound. */
+/* Sleeps until `want` may have come; deadline xs_now_ns or 0. 0 (look again), -EAGAIN (deadline),
+ * -EINTR. No lock. ms_max: at most so long, then 0 (stalled writers); 0: no bound. */
 int xs_conn_wait(struct xs_sock *s, int fd, unsigned want, uint64_t deadline, bool restart,
 		 unsigned ms_max);
 
-/* --- fork.c: in a forked child, a stream that the parent owns -------------------------------------------- */
+/* --- fork.c: in a forked child, a stream that the parent owns
+ * -------------------------------------------- */
 ssize_t xs_fork_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags);
 ssize_t xs_fork_send(struct xs_sock *s, int fd, const struct msghdr *msg, int flags);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is due. Events (messages, bytes, the program's calls, time) only change the two state machines;
- * xs_drive(), at the end of every locked section, then does whatever the states make due, in an
- * order that the protocol needs: kept bytes before FLUSHED, FLUSHED before FIN or a new PREPARE, and
- * on the receiving side READY only after the progress thread has seen the kernel-only calls empty.
- * Nothing here blocks; what has to wait is tried again by a timer or by the event it waits for.
+ * What is due. Events (messages, bytes, the program's calls, time) only change the two state
+ * machines; xs_drive(), at the end of every locked section, then does whatever the states make due,
+ * in an order that the protocol needs: kept bytes before FLUSHED, FLUSHED before FIN or a new
+ * PREPARE, and on the receiving side READY only after the progress thread has seen the kernel-only
+ * calls empty. Nothing here blocks; what has to wait is tried again by a timer or by the event it
+ * waits for.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static _Atomic uint32_t ready_waiting; /* sockets with ready_wanted */
 
 static void say(struct xs_sock *s, uint8_t kind, uint16_t epoch, uint64_t offset, uint8_t flags)
 {
-	struct xs_msg m = { .kind = kind, .flags = flags, .epoch = epoch, .offset = offset };
+	struct xs_msg m = {.kind = kind, .flags = flags, .epoch = epoch, .offset = offset};
 
 	xs_chan_ops(s->chan)->send(s->chan, &m);
 }
@@ -38,7 +39,8 @@ void xs_manage(struct xs_sock *s, unsigned bits, bool on)
 	xs_wake(s, XS_WHAT_MOVED);
 }
 
-/* --- stats ---------------------------------------------------------------------------------------------- */
+/* --- stats
+ * ---------------------------------------------------------------------------------------------- */
 
 static unsigned plane_of(const struct xs_sock *s)
 {
@@ -69,7 +71,8 @@ void xs_conn_publish(struct xs_sock *s)
 	atomic_store_explicit(&row->rx.reason, s->rx_why, memory_order_relaxed);
 }
 
-/* --- returns --------------------------------------------------------------------------------------------- */
+/* --- returns
+ * --------------------------------------------------------------------------------------------- */
 
 static void back_off(struct xs_sock *s, enum xs_reason why)
 {
@@ -78,9 +81,7 @@ static void back_off(struct xs_sock *s, enum xs_reason why)
 			s->pin = why;
 		return;
 	}
-	s->backoff_ms = !s->backoff_ms	       ? 1000
-			: s->backoff_ms < 30000 ? s->backoff_ms * 2
-						: 60000;
+	s->backoff_ms = !s->backoff_ms ? 1000 : s->backoff_ms < 30000 ? s->backoff_ms * 2 : 60000;
 	s->retry_at = xs_now_ns() + s->backoff_ms * XS_NS_PER_MS;
 	xs_drive_in(s, s->backoff_ms);
 }
@@ -122,8 +123,7 @@ void xs_return_me(struct xs_sock *s, uint16_t epoch, uint64_t c, bool switched)
 {
 	bool plane = xs_s_on_plane(&s->tx);
 
-	if (xs_s_return_me(&s->tx, epoch, c, switched) &&
-	    (!plane || !xs_s_on_plane(&s->tx)))
+	if (xs_s_return_me(&s->tx, epoch, c, switched) && (!plane || !xs_s_on_plane(&s->tx)))
 		tx_left(s, plane, XS_R_PEER_ASKED);
 }
 
@@ -143,7 +143,7 @@ void xs_return_rx(struct xs_sock *s, enum xs_reason why)
 
 void xs_conn_reset(struct xs_sock *s, enum xs_reason why)
 {
-	struct linger hard = { .l_onoff = 1 };
+	struct linger hard = {.l_onoff = 1};
 
 	if (s->peer_rst)
 		return;
@@ -158,7 +158,8 @@ void xs_conn_reset(struct xs_sock *s, enum xs_reason why)
 	xs_wake(s, ~0u);
 }
 
-/* --- receiving ---------------------------------------------------------------------------------------------- */
+/* --- receiving
+ * ---------------------------------------------------------------------------------------------- */
 
 bool xs_ready_wanted(void)
 {
@@ -180,7 +181,7 @@ static void look_all(struct xs_work *w)
 
 void xs_ready_look(void)
 {
-	static struct xs_work work = { .fn = look_all };
+	static struct xs_work work = {.fn = look_all};
 
 	xs_progress_post(&work);
 }
@@ -291,7 +292,9 @@ static void drive_rx(struct xs_sock *s)
 	}
 }
 
-/* --- sending ------------------------------------------------------------------------------------------------ */
+/* --- sending
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void drive_messages(struct xs_sock *s)
 {
@@ -321,8 +324,7 @@ static void drive_fin(struct xs_sock *s)
 		return;
 	s->tx.closed = true;
 	if (xs_s_on_plane(&s->tx) && !s->tx.fin_sent) {
-		xs_chan_ops(s->chan)->tx_fin(s->chan,
-					     s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
+		xs_chan_ops(s->chan)->tx_fin(s->chan, s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
 		s->tx.fin_sent = true;
 	}
 	drive_messages(s);

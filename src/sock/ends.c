@@ -3,9 +3,10 @@
  * Ends (design 2.4): shutdown, close, and what goes on after the program has closed.
  *
  * A close that the plane still has business with leaves an orphan: the program's descriptor goes, a
- * private duplicate of the twin stays until our FIN is consumed (or kept bytes are in the twin), FLUSHED
- * is told, the twin has our FIN, and the peer's own FIN has come in band, so that the peer's clean
- * close after ours isn't answered by RST. Data for an orphan is answered by RST, as TCP would.
+ * private duplicate of the twin stays until our FIN is consumed (or kept bytes are in the twin),
+ * FLUSHED is told, the twin has our FIN, and the peer's own FIN has come in band, so that the
+ * peer's clean close after ours isn't answered by RST. Data for an orphan is answered by RST, as
+ * TCP would.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +52,8 @@ int xs_sock_shutdown(struct xs_sock *s, int fd, int how)
 			s->wr_shut = s->fin_on_twin = true;
 	} else {
 		if (how != SHUT_WR) {
-			s->rd_shut = true; /* nothing goes over the wire; the twin's follows (drive.c) */
+			s->rd_shut =
+				true; /* nothing goes over the wire; the twin's follows (drive.c) */
 		}
 		if (how != SHUT_RD)
 			s->wr_shut = true;
@@ -105,7 +107,7 @@ void xs_orphan_look(struct xs_sock *s)
 
 static bool wants_reset(struct xs_sock *s)
 {
-	struct linger l = { 0 };
+	struct linger l = {0};
 	socklen_t len = sizeof(l);
 
 	if (xs_rx_held(s) && !s->rd_shut)
@@ -117,7 +119,7 @@ static bool wants_reset(struct xs_sock *s)
 /* SO_LINGER with a time: close waits for the bytes. */
 static uint64_t linger_until(int fd)
 {
-	struct linger l = { 0 };
+	struct linger l = {0};
 	socklen_t len = sizeof(l);
 
 	if (xs_real.getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len) < 0 || !l.l_onoff ||
@@ -144,13 +146,14 @@ static bool adopt(struct xs_sock *s, int fd)
 /* The last name of s goes: true if an orphan stays. Locked. */
 static bool close_last(struct xs_sock *s, int fd)
 {
-	struct linger hard = { .l_onoff = 1 };
+	struct linger hard = {.l_onoff = 1};
 
 	if (s->in_tuples)
 		xs_tuple_del(s);
 	if (s->pairing == XS_PAIR_ASKING)
 		xs_pair_forget(s);
-	if (s->shared && !s->foreign) { /* a child may hold it: the kernel's close, no FIN of ours */
+	if (s->shared &&
+	    !s->foreign) { /* a child may hold it: the kernel's close, no FIN of ours */
 		xs_fork_release(s);
 		s->fd = -1;
 		xs_conn_finish(s, "closed");
@@ -229,7 +232,8 @@ void xs_fd_stale(struct xs_obj *o, int fd)
 	xs_obj_put(o);
 }
 
-/* --- back to the kernel, waiting ------------------------------------------------------------------------------- */
+/* --- back to the kernel, waiting
+ * ------------------------------------------------------------------------------- */
 
 bool xs_returned(struct xs_sock *s, bool out, size_t announced)
 {

@@ -6,12 +6,12 @@
 #include "base/log.h"
 #include "sock/conn.h"
 
-static void lock(void *user)
+XS_NO_TSA static void lock(void *user)
 {
 	xs_conn_enter(user);
 }
 
-static void unlock(void *user)
+XS_NO_TSA static void unlock(void *user)
 {
 	xs_conn_leave(user);
 }

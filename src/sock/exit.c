@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process ends (design 2.4): every stream is told its end in band and returned to TCP, all at once and
- * for exit_ms at most, without waiting for anybody's application. What the twins haven't taken then is
- * copied to ordinary memory and finished by a detached grandchild, as the kernel would have done.
+ * The process ends (design 2.4): every stream is told its end in band and returned to TCP, all at
+ * once and for exit_ms at most, without waiting for anybody's application. What the twins haven't
+ * taken then is copied to ordinary memory and finished by a detached grandchild, as the kernel
+ * would have done.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -41,8 +42,7 @@ static void begin(struct xs_sock *s, void *arg)
 		s->pin = XS_R_EXITING;
 	s->rx.pinned = true;
 	if (xs_s_on_plane(&s->tx) && !s->tx.fin_sent) {
-		xs_chan_ops(s->chan)->tx_fin(s->chan,
-					     s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
+		xs_chan_ops(s->chan)->tx_fin(s->chan, s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
 		s->tx.fin_sent = true;
 	}
 	s->tx.giving = s->shared;
@@ -91,7 +91,7 @@ static void keep_rest(struct xs_sock *s, struct state *st)
 
 static void finish(struct xs_sock *s, void *arg)
 {
-	struct linger hard = { .l_onoff = 1 };
+	struct linger hard = {.l_onoff = 1};
 	struct state *st = arg;
 
 	xs_conn_enter(s);
@@ -114,7 +114,7 @@ static void finish(struct xs_sock *s, void *arg)
 void xs_sock_exit(void)
 {
 	static _Atomic bool done;
-	struct state st = { .end = "exit" };
+	struct state st = {.end = "exit"};
 	uint64_t until = xs_now_ns() + xs_conf.exit_ms * XS_NS_PER_MS;
 	struct xs_crit cs;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is left at exit: a grandchild with only the twins open writes it and goes. Raw system calls only:
- * it is a forked child of a process with threads. No exit signal, so the program's SIGCHLD handlers
- * and wait() calls see nothing.
+ * What is left at exit: a grandchild with only the twins open writes it and goes. Raw system calls
+ * only: it is a forked child of a process with threads. No exit signal, so the program's SIGCHLD
+ * handlers and wait() calls see nothing.
  */
 #include "sock/exit_rest.h"
 
@@ -55,7 +55,7 @@ static bool push(struct xs_rest *r)
 
 static void finish(struct xs_rest *r, unsigned n)
 {
-	struct pollfd p = { .events = POLLOUT };
+	struct pollfd p = {.events = POLLOUT};
 
 	close_others(r, n);
 	for (unsigned left = n; left;) {
@@ -72,7 +72,7 @@ static void finish(struct xs_rest *r, unsigned n)
 			}
 		}
 		if (left) {
-			struct timespec ts = { .tv_nsec = 50000000 };
+			struct timespec ts = {.tv_nsec = 50000000};
 
 			xs_sys(__NR_ppoll, &p, 1, &ts, 0, 8);
 		}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers take no lock: page pointer, slot, reference, slot again. A reference taken on an object that
- * has just left the slot is harmless, since objects are type-stable: it's put back, at worst it
- * makes this thread the one that runs `free`. Writers hold one lock.
+ * Readers take no lock: page pointer, slot, reference, slot again. A reference taken on an object
+ * that has just left the slot is harmless, since objects are type-stable: it's put back, at worst
+ * it makes this thread the one that runs `free`. Writers hold one lock.
  */
 #include "sock/fdtable.h"
 

@@ -13,15 +13,15 @@
 enum xs_fd_kind { XS_FD_NONE, XS_FD_SOCK, XS_FD_EPOLL };
 
 /*
- * First member of whatever the table holds. refs counts references and carries XS_OBJ_LIVE while the
- * object is in use, so that a late look-up that touches a freed or re-used object can't free it again.
- * names counts descriptors.
+ * First member of whatever the table holds. refs counts references and carries XS_OBJ_LIVE while
+ * the object is in use, so that a late look-up that touches a freed or re-used object can't free it
+ * again. names counts descriptors.
  */
 #define XS_OBJ_LIVE 0x80000000u
 struct xs_obj {
 	_Atomic uint32_t refs;
 	_Atomic uint32_t names;
-	uint8_t kind; /* enum xs_fd_kind; constant for this memory */
+	uint8_t kind;			/* enum xs_fd_kind; constant for this memory */
 	void (*free)(struct xs_obj *o); /* the last reference is gone */
 };
 

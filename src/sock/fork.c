@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fork.h. One word per paired socket in a shared mapping, indexed by s->word. The child writes ASKED and
- * rings the bell; the parent's progress thread freezes and returns the stream as for a hand-over
- * (design 2.3) and writes DONE or BROKEN; the child sleeps on the word (futex) meanwhile, and looks now and
- * then whether the parent still lives.
+ * fork.h. One word per paired socket in a shared mapping, indexed by s->word. The child writes
+ * ASKED and rings the bell; the parent's progress thread freezes and returns the stream as for a
+ * hand-over (design 2.3) and writes DONE or BROKEN; the child sleeps on the word (futex) meanwhile,
+ * and looks now and then whether the parent still lives.
  */
 #include "sock/fork.h"
 
@@ -12,11 +12,11 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/highfd.h"
 #include "base/log.h"
+#include "base/rawsys.h"
 #include "base/real.h"
 #include "engine/pool.h"
 #include "sock/pairing.h"
@@ -29,7 +29,7 @@ enum { FREE, OWNED, ASKED, DONE, BROKEN };
 
 static _Atomic uint32_t *words;
 static _Atomic uint32_t next_word;
-static struct xs_fdwatch bell = { .fd = -1 };
+static struct xs_fdwatch bell = {.fd = -1};
 static pid_t pid, parent;
 
 static void answer_one(struct xs_sock *s, void *arg)
@@ -95,7 +95,7 @@ void xs_own_word(struct xs_sock *s)
 static void tell(struct xs_sock *s, uint32_t what)
 {
 	atomic_store(&words[s->word], what);
-	syscall(SYS_futex, &words[s->word], FUTEX_WAKE, 64, NULL, NULL, 0);
+	xs_sys(__NR_futex, &words[s->word], FUTEX_WAKE, 64, NULL, NULL, 0);
 }
 
 void xs_fork_look(struct xs_sock *s)
@@ -122,7 +122,9 @@ void xs_fork_release(struct xs_sock *s)
 		tell(s, s->tx.state == XS_S_KERN && s->rx.state == XS_R_KERN ? DONE : BROKEN);
 }
 
-/* --- the child --------------------------------------------------------------------------------------------------- */
+/* --- the child
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 bool xs_fork_other_process(void)
 {
@@ -140,7 +142,7 @@ static void owned_again(struct xs_sock *s, int error)
 
 int xs_fork_claim(struct xs_sock *s, int fd)
 {
-	const struct timespec look = { .tv_nsec = CHILD_LOOK_MS * (long)XS_NS_PER_MS };
+	const struct timespec look = {.tv_nsec = CHILD_LOOK_MS * (long)XS_NS_PER_MS};
 	uint32_t was = OWNED, now;
 	uint64_t one = 1;
 
@@ -152,7 +154,7 @@ int xs_fork_claim(struct xs_sock *s, int fd)
 	while ((now = atomic_load(&words[s->word])) == ASKED || now == OWNED) {
 		if (getppid() != parent)
 			break; /* killed: what it held is lost */
-		syscall(SYS_futex, &words[s->word], FUTEX_WAIT, now, &look, NULL, 0);
+		xs_sys(__NR_futex, &words[s->word], FUTEX_WAIT, now, &look, NULL, 0);
 	}
 	now = atomic_load(&words[s->word]);
 	XS_LOG(INFO, "fd=%d forked child: %s", fd, now == DONE ? "returned to it" : "broken");
@@ -180,7 +182,9 @@ ssize_t xs_fork_send(struct xs_sock *s, int fd, const struct msghdr *msg, int fl
 	return r < 0 ? -errno : r;
 }
 
-/* --- fork itself ---------------------------------------------------------------------------------------------------- */
+/* --- fork itself
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static void share_one(struct xs_sock *s, void *arg)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Forked children. A fork moves nothing. Each socket that exists then is `shared` in the parent; one
- * without a channel stays on the kernel for good in both; one with a channel stays the parent's, and in the
- * child it is `foreign`: its first touch asks the parent, through a word in shared memory and an
- * inherited eventfd, to return both directions; both then use the kernel.
+ * Forked children. A fork moves nothing. Each socket that exists then is `shared` in the parent;
+ * one without a channel stays on the kernel for good in both; one with a channel stays the
+ * parent's, and in the child it is `foreign`: its first touch asks the parent, through a word in
+ * shared memory and an inherited eventfd, to return both directions; both then use the kernel.
  */
 #ifndef XS_SOCK_FORK_H
 #define XS_SOCK_FORK_H

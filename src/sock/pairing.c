@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * When a connection has proved worth it, and finding its other end. The connecting end asks; the
- * accepting end waits to be found under its 4-tuple. All but the policy's look at a call's result runs
- * in the progress thread.
+ * accepting end waits to be found under its 4-tuple. All but the policy's look at a call's result
+ * runs in the progress thread.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,7 +21,8 @@
 static struct xs_lock tuples_lock = XS_LOCK_INIT(XS_RANK_LEAF);
 static struct xs_sock *tuples[BUCKETS];
 
-/* --- tuples of accepted connections ---------------------------------------------------------------------- */
+/* --- tuples of accepted connections
+ * ---------------------------------------------------------------------- */
 
 void xs_addr_wire(const struct sockaddr_storage *ss, struct xs_wire_addr *w)
 {
@@ -115,7 +116,8 @@ void xs_tuples_fork_child(void)
 	memset(tuples, 0, sizeof(tuples));
 }
 
-/* --- what pairing asks ------------------------------------------------------------------------------------- */
+/* --- what pairing asks
+ * ------------------------------------------------------------------------------------- */
 
 static void *find(const struct xs_wire_addr *local, const struct xs_wire_addr *peer,
 		  enum xs_reason *why)
@@ -130,7 +132,8 @@ static void *find(const struct xs_wire_addr *local, const struct xs_wire_addr *p
 	xs_conn_enter(s);
 	if (s->pin)
 		*why = s->pin;
-	else if (s->pairing == XS_PAIR_DONE) /* it hasn't given up the old link yet: ask again [12] */
+	else if (s->pairing ==
+		 XS_PAIR_DONE) /* it hasn't given up the old link yet: ask again [12] */
 		*why = XS_R_RETRY;
 	else if (s->pairing == XS_PAIR_NEVER || s->fd < 0)
 		*why = s->rx_why;
@@ -222,7 +225,9 @@ const struct xs_pair_events xs_conn_pairing = {
 	.chan = &xs_conn_events,
 };
 
-/* --- policy -------------------------------------------------------------------------------------------------- */
+/* --- policy
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static bool worth(struct xs_sock *s)
 {
@@ -284,8 +289,8 @@ void xs_policy_look(struct xs_sock *s, bool wrote)
 
 void xs_policy_begin(struct xs_sock *s)
 {
-	bool off = xs_conf.mode == XS_MODE_OFF || xs_conf.policy == XS_POLICY_OFF ||
-		   !xs_conf.planes.n;
+	bool off =
+		xs_conf.mode == XS_MODE_OFF || xs_conf.policy == XS_POLICY_OFF || !xs_conf.planes.n;
 
 	s->tx_why = s->rx_why = off ? XS_R_OFF : XS_R_NEW;
 	s->pairing = off ? XS_PAIR_NEVER : XS_PAIR_NONE;
@@ -294,7 +299,8 @@ void xs_policy_begin(struct xs_sock *s)
 	atomic_store_explicit(&s->watching, s->role == XS_ROLE_CONNECTED, memory_order_relaxed);
 }
 
-/* --- `xshim return` ------------------------------------------------------------------------------------------ */
+/* --- `xshim return`
+ * ------------------------------------------------------------------------------------------ */
 
 static void return_one(struct xs_sock *s, void *arg)
 {

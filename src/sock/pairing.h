@@ -6,9 +6,10 @@
 #include "link/link.h"
 #include "sock/conn.h"
 
-/* The connection is established: is it watched, or on the kernel for good? Locked or not yet published. */
+/* The connection is established: is it watched, or on the kernel for good? Locked or not yet
+ * published. */
 void xs_policy_begin(struct xs_sock *s);
-/* Options and rules that keep a connection on the kernel from the start (eligible.c). */
+/* Options and rules that keep a connection on the kernel from the start (fds.c). */
 enum xs_reason xs_policy_excluded(struct xs_sock *s);
 /* An accepted, named connection can be found / can't any more. Locked. */
 void xs_tuple_add(struct xs_sock *s);

@@ -283,7 +283,7 @@ static int wait_large(struct wait *w, bool now, uint64_t deadline, const sigset_
 			0);
 	int r;
 
-	if (m < 0 && m > -4096)
+	if (m <= 0 && m > -4096)
 		return -ENOMEM;
 	w->entries = (struct entry *)m;
 	w->kernel = (struct pollfd *)(w->entries + w->n);

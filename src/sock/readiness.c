@@ -2,9 +2,9 @@
 /*
  * The one function (readiness.h), the waiters, and the sleep of a blocking call.
  *
- * While a direction is on the plane the twin is asked only about what only it knows: RST, a return, the
- * peer's FIN. Those arrive as events of the twin that each sleeper watches, so a socket with both
- * directions on the plane is answered without a system call.
+ * While a direction is on the plane the twin is asked only about what only it knows: RST, a return,
+ * the peer's FIN. Those arrive as events of the twin that each sleeper watches, so a socket with
+ * both directions on the plane is answered without a system call.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ bool xs_managed(const struct xs_sock *s)
 
 static unsigned twin_now(struct xs_sock *s, unsigned want)
 {
-	struct pollfd p = { .fd = s->fd, .events = (short)want };
+	struct pollfd p = {.fd = s->fd, .events = (short)want};
 
 	return s->fd >= 0 && xs_real.poll(&p, 1, 0) > 0 ? (unsigned)p.revents : 0;
 }
@@ -160,7 +160,9 @@ void xs_twin_event(struct xs_sock *s)
 	xs_conn_leave(s);
 }
 
-/* --- waiters ------------------------------------------------------------------------------------------------- */
+/* --- waiters
+ * -------------------------------------------------------------------------------------------------
+ */
 
 void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w)
 {
@@ -192,7 +194,8 @@ void xs_wake(struct xs_sock *s, unsigned what)
 	}
 }
 
-/* --- a blocking call's sleep ------------------------------------------------------------------------------------- */
+/* --- a blocking call's sleep
+ * ------------------------------------------------------------------------------------- */
 
 bool xs_nonblocking(int fd, int flags)
 {
@@ -201,7 +204,7 @@ bool xs_nonblocking(int fd, int flags)
 
 uint64_t xs_timeout(int fd, int name, bool *timed)
 {
-	struct timeval tv = { 0 };
+	struct timeval tv = {0};
 	socklen_t len = sizeof(tv);
 
 	*timed = xs_real.getsockopt(fd, SOL_SOCKET, name, &tv, &len) == 0 &&
@@ -253,10 +256,10 @@ static bool answered(void *arg)
 static int nap(struct xs_sock *s, struct xs_sleeper *sleeper, struct pollfd *p, uint64_t until,
 	       bool restart)
 {
-	struct nap n = { .waiter.notify = nap_notify,
-			 .on = s,
-			 .sleeper = sleeper,
-			 .want = (unsigned)p->events };
+	struct nap n = {.waiter.notify = nap_notify,
+			.on = s,
+			.sleeper = sleeper,
+			.want = (unsigned)p->events};
 	struct xs_unwind undo;
 	unsigned serve;
 	bool watch;
@@ -285,9 +288,9 @@ int xs_conn_wait(struct xs_sock *s, int fd, unsigned want, uint64_t deadline, bo
 		 unsigned ms_max)
 {
 	uint64_t until = ms_max ? xs_now_ns() + ms_max * XS_NS_PER_MS : 0;
-	struct pollfd p = { .fd = fd, .events = (short)want };
+	struct pollfd p = {.fd = fd, .events = (short)want};
 	struct xs_sleeper *sleeper = xs_sleeper_self();
-	struct ask a = { s, want };
+	struct ask a = {s, want};
 	int r;
 
 	if (deadline && xs_now_ns() >= deadline)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one answer to "readable, writable, hang-up, error?" (design 6), and how waiters hear that it may
- * have changed. poll, select, epoll, blocking calls and FIONREAD all ask here.
+ * The one answer to "readable, writable, hang-up, error?" (design 6), and how waiters hear that it
+ * may have changed. poll, select, epoll, blocking calls and FIONREAD all ask here.
  */
 #ifndef XS_SOCK_READINESS_H
 #define XS_SOCK_READINESS_H
@@ -12,36 +12,38 @@
 struct xs_sock;
 
 /*
- * The poll mask (POLLIN POLLOUT POLLRDHUP POLLHUP POLLERR POLLPRI POLLRDNORM POLLWRNORM...) as the kernel
- * would give it. Takes the connection's lock; may look at the twin by a poll(2) of it. Asking for
- * POLLOUT while there's no room asks to be told (the kernel's SOCK_NOSPACE).
+ * The poll mask (POLLIN POLLOUT POLLRDHUP POLLHUP POLLERR POLLPRI POLLRDNORM POLLWRNORM...) as the
+ * kernel would give it. Takes the connection's lock; may look at the twin by a poll(2) of it.
+ * Asking for POLLOUT while there's no room asks to be told (the kernel's SOCK_NOSPACE).
  */
 unsigned xs_ready(struct xs_sock *s, unsigned want);
 
 /*
- * Is any direction of it off the plain kernel path (READY wanted or later, or returning)? If not, the
- * kernel's own answer for the descriptor is the whole truth. One load; may change at any time towards
- * true only after xs_kernel_sleepers() has said that nobody sleeps on the old answer.
+ * Is any direction of it off the plain kernel path (READY wanted or later, or returning)? If not,
+ * the kernel's own answer for the descriptor is the whole truth. One load; may change at any time
+ * towards true only after xs_poll_sleepers() and xs_ep_sleepers() have said that nobody sleeps on
+ * the old answer.
  */
 bool xs_managed(const struct xs_sock *s);
 
 /*
  * What a sleeper on the *twin* must watch while managed (design 6, kernel item): the bits that the
- * kernel still serves, in *serve (POLLIN, POLLOUT: deliver them after asking xs_ready), and whether the
- * watch bits (POLLIN | POLLRDHUP, edge-triggered in sets) are of use: *watch false when the twin's HUP is
- * latched (poll and select sleepers leave it out).
+ * kernel still serves, in *serve (POLLIN, POLLOUT: deliver them after asking xs_ready), and whether
+ * the watch bits (POLLIN | POLLRDHUP, edge-triggered in sets) are of use: *watch false when the
+ * twin's HUP is latched (poll and select sleepers leave it out).
  */
 void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch);
 
 /* The twin reported something (any of the bits above, HUP or ERR): looks at it: frame, FIN, RST. */
 void xs_twin_event(struct xs_sock *s);
 
-/* --- waiters ------------------------------------------------------------------------------------- */
+/* --- waiters -------------------------------------------------------------------------------------
+ */
 /*
- * On a socket's list of waiters. notify runs with the connection's lock held, in any thread, inside a
- * critical section: it may take ranks below XS_RANK_CONN only (a ready list's lock), and must not call
- * back. `what`: the poll bits that may have come (the kernel's wake key: POLLIN on arrival of bytes or
- * FIN, POLLOUT when there's room again and somebody had asked, all of them on HUP/ERR), or
+ * On a socket's list of waiters. notify runs with the connection's lock held, in any thread, inside
+ * a critical section: it may take ranks below XS_RANK_CONN only (a ready list's lock), and must not
+ * call back. `what`: the poll bits that may have come (the kernel's wake key: POLLIN on arrival of
+ * bytes or FIN, POLLOUT when there's room again and somebody had asked, all of them on HUP/ERR), or
  * XS_WHAT_MOVED: a plane switched: recompute the kernel item (in the waiting thread, or by
  * xs_progress_post, not inside notify).
  */
@@ -53,13 +55,14 @@ struct xs_waiter {
 void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w);
 void xs_waiter_del(struct xs_sock *s, struct xs_waiter *w);
 
-/* --- READY's counter (design 2.2, tests/model/ready.pml) ------------------------------------------ */
+/* --- READY's counter (design 2.2, tests/model/ready.pml)
+ * ------------------------------------------ */
 /*
- * Implemented by pollset.c and epollset.c, asked by the switch before READY: does any thread sleep in a
- * kernel-only poll, select or epoll_wait that covers this socket? Called with no lock held in the
- * progress thread after the socket was marked managed (and a full fence). epollset.c also kicks
- * the sleepers of sets out of their wait (they come back and see that it is managed). When the answer
- * was true, whoever leaves such a sleep and finds xs_ready_wanted() calls xs_ready_look().
+ * Implemented by pollset.c and epollset.c, asked by the switch before READY: does any thread sleep
+ * in a kernel-only poll, select or epoll_wait that covers this socket? Called with no lock held in
+ * the progress thread after the socket was marked managed (and a full fence). epollset.c also kicks
+ * the sleepers of sets out of their wait (they come back and see that it is managed). When the
+ * answer was true, whoever leaves such a sleep and finds xs_ready_wanted() calls xs_ready_look().
  */
 bool xs_poll_sleepers(struct xs_sock *s, int fd);
 bool xs_ep_sleepers(struct xs_sock *s);
@@ -69,13 +72,13 @@ bool xs_ready_wanted(void);
 void xs_ready_look(void);
 
 /*
- * May this socket be upgraded as far as epoll sets go? 0 or XS_R_EPOLL_SET (exclusive items, a set shared
- * over fork), XS_R_ORPHAN (an item whose adding descriptor was closed while a dup lives).
+ * May this socket be upgraded as far as epoll sets go? 0 or XS_R_EPOLL_SET (exclusive items, a set
+ * shared over fork), XS_R_ORPHAN (an item whose adding descriptor was closed while a dup lives).
  */
 int xs_ep_obstacle(struct xs_sock *s);
 
-/* fd, a name of s, is being closed (before the kernel's close): epoll items of it go. last: no other
- * descriptor of the same socket in this process stays. Also called when fd turned out to be
+/* fd, a name of s, is being closed (before the kernel's close): epoll items of it go. last: no
+ * other descriptor of the same socket in this process stays. Also called when fd turned out to be
  * stale. */
 void xs_ep_fd_closed(struct xs_sock *s, int fd, bool last);
 /* The epoll set epfd is closed / duplicated. */

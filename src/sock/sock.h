@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the doors (hook/) call. The doors are thin: each asks whether the descriptor is one of ours
- * (xs_sock_get: one load when it isn't) and, as long as the kernel serves it, makes exactly the libc
- * call that the program made, counted in and out (xs_rx_enter/xs_rx_leave).
+ * (xs_sock_get: one load when it isn't) and, as long as the kernel serves it, makes exactly the
+ * libc call that the program made, counted in and out (xs_rx_enter/xs_rx_leave).
  *
  * Functions returning int or ssize_t return the call's result or a negative errno, unless said
  * otherwise; doors turn that into errno with xs_door().
@@ -33,7 +33,8 @@ static inline ssize_t xs_door(ssize_t r)
 }
 
 /* --- the library ------------------------------------------------------------------------------ */
-/* From the constructor: after xs_real_init() and config. Makes no thread, descriptor or allocation. */
+/* From the constructor: after xs_real_init() and config. Makes no thread, descriptor or allocation.
+ */
 void xs_sock_init(void);
 /* From the destructor and the exit doors: design 2.4, ends. May be called several times. */
 void xs_sock_exit(void);
@@ -44,13 +45,13 @@ struct xs_sock *xs_sock_get(int fd);
 void xs_sock_put(struct xs_sock *s);
 /* Is fd in our table at all (a socket or an epoll set)? One load. */
 bool xs_fd_tracked(int fd);
-/* A hooked call has just returned fd as a new descriptor: whatever we knew by this number was closed
- * behind our back. Keeps errno. */
+/* A hooked call has just returned fd as a new descriptor: whatever we knew by this number was
+ * closed behind our back. Keeps errno. */
 void xs_fd_fresh(int fd);
 /* close(fd) of a tracked descriptor. */
 int xs_fd_close(int fd);
-/* dup family: the kernel call is made inside. newfd < 0 with cmd F_DUPFD/F_DUPFD_CLOEXEC: dup/fcntl;
- * `min` is fcntl's argument. */
+/* dup family: the kernel call is made inside. newfd < 0 with cmd F_DUPFD/F_DUPFD_CLOEXEC:
+ * dup/fcntl; `min` is fcntl's argument. */
 int xs_fd_dup(int fd);
 int xs_fd_dup2(int fd, int newfd);
 int xs_fd_dup3(int fd, int newfd, int flags);
@@ -70,13 +71,13 @@ int xs_sock_shutdown(struct xs_sock *s, int fd, int how);
 /* --- bytes ------------------------------------------------------------------------------------ */
 /*
  * Reading. xs_rx_enter true: the kernel serves this call: make the libc call, then
- * `return xs_rx_leave(s, r, flags)`, which keeps r and errno (and drops nothing: xs_sock_put stays the
- * door's duty). False: xs_rx_recv() with what the call carries. flags are recv's.
+ * `return xs_rx_leave(s, r, flags)`, which keeps r and errno (and drops nothing: xs_sock_put stays
+ * the door's duty). False: xs_rx_recv() with what the call carries. flags are recv's.
  */
 bool xs_rx_enter(struct xs_sock *s, int fd, int flags);
 ssize_t xs_rx_leave(struct xs_sock *s, ssize_t r, int flags);
-/* msg->msg_iov is filled; name, control and msg_flags of msg are set as the kernel would (TCP gives no
- * name). */
+/* msg->msg_iov is filled; name, control and msg_flags of msg are set as the kernel would (TCP gives
+ * no name). */
 ssize_t xs_rx_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags);
 
 /* Writing, the same way. xs_tx_enter looks at flags (MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN pin the
@@ -90,9 +91,9 @@ size_t xs_iov_total(const struct msghdr *msg);
 /* sendfile(out = s): when the kernel doesn't serve it. *off as sendfile's. */
 ssize_t xs_tx_sendfile(struct xs_sock *s, int fd, int in, off_t *off, size_t count);
 
-/* Back to the kernel, and stay there, with a reason (splice, stdio, aio, ktls, passed, ...). On return
- * the descriptor is an ordinary kernel socket, or its stream was reset. No-op if fd isn't a socket of
- * ours. Keeps errno. */
+/* Back to the kernel, and stay there, with a reason (splice, stdio, aio, ktls, passed, ...). On
+ * return the descriptor is an ordinary kernel socket, or its stream was reset. No-op if fd isn't a
+ * socket of ours. Keeps errno. */
 void xs_fd_pin(int fd, enum xs_reason why);
 /* Another process gets it too: our close is never an end of the stream. */
 void xs_fd_share(int fd);

@@ -2,12 +2,12 @@
 /*
  * Reading a stream that the kernel doesn't serve alone.
  *
- * The next byte for the application, at offset C, lies in one of three places: in the copies that the
- * plane had placed before a return (C < rx.copies), in the twin (KERN and OPEN, up to X), or on the
- * plane (PLANE). One pass under the lock takes from them in turn until the buffer is full or nothing
- * is there; drops repeats below C out of the twin; and, in PLANE with nothing on the plane, looks at
- * what the twin says at X: a frame, plain bytes or FIN mean that S has returned. A read that got less
- * than it asked for therefore means "empty", which edge-triggered programs rely on.
+ * The next byte for the application, at offset C, lies in one of three places: in the copies that
+ * the plane had placed before a return (C < rx.copies), in the twin (KERN and OPEN, up to X), or on
+ * the plane (PLANE). One pass under the lock takes from them in turn until the buffer is full or
+ * nothing is there; drops repeats below C out of the twin; and, in PLANE with nothing on the plane,
+ * looks at what the twin says at X: a frame, plain bytes or FIN mean that S has returned. A read
+ * that got less than it asked for therefore means "empty", which edge-triggered programs rely on.
  *
  * Blocking is outside the lock: pass, poll the plane, pass, spin, sleep until readable, and again.
  */
@@ -22,8 +22,9 @@
 #include "sock/conn.h"
 #include "sock/sock.h"
 
-#define FIN_GRACE_MS 20   /* for bytes that are still in a completion queue when the twin's FIN is here */
-#define PARTIAL_MS 200    /* half a frame from an S whose link died */
+#define FIN_GRACE_MS \
+	20 /* for bytes that are still in a completion queue when the twin's FIN is here */
+#define PARTIAL_MS 200 /* half a frame from an S whose link died */
 #define LAZY_ACK_MS 20
 
 struct pass {
@@ -67,7 +68,8 @@ ssize_t xs_rx_leave(struct xs_sock *s, ssize_t r, int flags)
 	return r;
 }
 
-/* --- sources, each under the lock ------------------------------------------------------------------ */
+/* --- sources, each under the lock
+ * ------------------------------------------------------------------ */
 
 static void count(struct xs_sock *s, unsigned plane, size_t n)
 {
@@ -154,7 +156,7 @@ static ssize_t take_twin(struct pass *p)
 	struct xs_sock *s = p->s;
 	uint64_t limit = xs_r_twin_limit(&s->rx);
 	struct iovec iov[64];
-	struct msghdr mh = { .msg_iov = iov };
+	struct msghdr mh = {.msg_iov = iov};
 	size_t len;
 	ssize_t r;
 
@@ -188,7 +190,8 @@ static ssize_t take_twin(struct pass *p)
 	return r;
 }
 
-/* --- the twin at X ----------------------------------------------------------------------------------- */
+/* --- the twin at X
+ * ----------------------------------------------------------------------------------- */
 
 static void decoded(struct xs_sock *s, const char *how)
 {
@@ -301,7 +304,7 @@ void xs_rx_ack(struct xs_sock *s, bool now)
 {
 	const struct xs_chan_ops *ops;
 	uint64_t ack = s->rx.c + (s->eof ? 1 : 0);
-	struct xs_msg m = { .kind = XS_K_ACK, .epoch = s->rx.epoch, .offset = ack };
+	struct xs_msg m = {.kind = XS_K_ACK, .epoch = s->rx.epoch, .offset = ack};
 
 	if (!s->chan || s->rx.state != XS_R_PLANE || ack == s->ack_said)
 		return;
@@ -316,7 +319,8 @@ void xs_rx_ack(struct xs_sock *s, bool now)
 	}
 }
 
-/* --- a pass ------------------------------------------------------------------------------------------- */
+/* --- a pass
+ * ------------------------------------------------------------------------------------------- */
 
 static ssize_t ended(struct pass *p)
 {
@@ -327,7 +331,7 @@ static ssize_t ended(struct pass *p)
 		return -EAGAIN;
 	if (p->done)
 		return 0; /* the bytes first; the error is the next call's */
-	s->error = 0; /* told once, then end-of-file, as sk_err */
+	s->error = 0;	  /* told once, then end-of-file, as sk_err */
 	s->eof = true;
 	return -e;
 }
@@ -455,7 +459,7 @@ static ssize_t receive(struct pass *p)
 
 ssize_t xs_rx_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags)
 {
-	struct pass p = { .s = s, .fd = fd, .msg = msg, .flags = flags };
+	struct pass p = {.s = s, .fd = fd, .msg = msg, .flags = flags};
 	size_t control = msg->msg_controllen;
 	struct xs_crit cs;
 	ssize_t r;

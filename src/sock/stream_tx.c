@@ -2,9 +2,10 @@
 /*
  * Writing a stream that the kernel doesn't serve alone.
  *
- * KERN, PREP: the twin. READY: a write may take X and go out as FIRST, unless another thread is inside a
- * kernel send or a corked tail is held back there. PLANE, SWD: the plane, within the window. RET: kept
- * bytes go to the twin first; what the program writes meanwhile waits (or would block).
+ * KERN, PREP: the twin. READY: a write may take X and go out as FIRST, unless another thread is
+ * inside a kernel send or a corked tail is held back there. PLANE, SWD: the plane, within the
+ * window. RET: kept bytes go to the twin first; what the program writes meanwhile waits (or would
+ * block).
  *
  * A writer that has found the window full and nothing consumed for 20 ms returns to TCP: the kernel
  * absorbs megabytes that a window doesn't, and programs rely on it.
@@ -65,18 +66,18 @@ ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r, int flags)
 	return r;
 }
 
-/* --- the twin ---------------------------------------------------------------------------------------- */
+/* --- the twin
+ * ---------------------------------------------------------------------------------------- */
 
 static ssize_t put_twin(struct out *o)
 {
 	struct xs_sock *s = o->s;
 	struct iovec iov[64];
-	struct msghdr mh = { .msg_iov = iov };
+	struct msghdr mh = {.msg_iov = iov};
 	size_t len;
 	ssize_t r;
 
-	mh.msg_iovlen =
-		(size_t)xs_iov_slice(o->msg, o->done, o->want - o->done, iov, 64, &len);
+	mh.msg_iovlen = (size_t)xs_iov_slice(o->msg, o->done, o->want - o->done, iov, 64, &len);
 	if (!o->done) {
 		mh.msg_control = o->msg->msg_control;
 		mh.msg_controllen = o->msg->msg_controllen;
@@ -93,10 +94,11 @@ static ssize_t put_twin(struct out *o)
 	return r;
 }
 
-/* --- FIRST --------------------------------------------------------------------------------------------- */
+/* --- FIRST
+ * --------------------------------------------------------------------------------------------- */
 
-/* May this write take X? The kernel's count decides, and has to be our own count: else there is a writer
- * that we don't see. */
+/* May this write take X? The kernel's count decides, and has to be our own count: else there is a
+ * writer that we don't see. */
 static bool may_first(struct xs_sock *s, int flags, uint64_t *x)
 {
 	uint64_t written, acked, own = atomic_load(&s->tx_twin);
@@ -124,8 +126,7 @@ static ssize_t put_plane(struct out *o, unsigned flags)
 	const struct xs_chan_ops *ops = xs_chan_ops(s->chan);
 	size_t len, left = o->want - o->done;
 	struct iovec iov[32];
-	int k = xs_iov_slice(o->msg, o->done, left < SLICE ? left : SLICE,
-			     iov, 32, &len);
+	int k = xs_iov_slice(o->msg, o->done, left < SLICE ? left : SLICE, iov, 32, &len);
 	ssize_t r = ops->tx_put(s->chan, iov, k, 0, flags);
 
 	if (r <= 0)
@@ -159,7 +160,8 @@ static ssize_t put_first(struct out *o)
 	return r;
 }
 
-/* --- a pass ---------------------------------------------------------------------------------------------- */
+/* --- a pass
+ * ---------------------------------------------------------------------------------------------- */
 
 static ssize_t failed(struct xs_sock *s, bool first)
 {
@@ -213,7 +215,8 @@ static ssize_t locked_pass(struct out *o)
 	return r;
 }
 
-/* The window is full: since when has nothing been consumed? Returns the stream when it's too long. */
+/* The window is full: since when has nothing been consumed? Returns the stream when it's too long.
+ */
 static bool stalled(struct xs_sock *s)
 {
 	uint64_t now = xs_now_ns();
@@ -264,7 +267,7 @@ static ssize_t transmit(struct out *o)
 
 ssize_t xs_tx_send(struct xs_sock *s, int fd, const struct msghdr *msg, int flags)
 {
-	struct out o = { .s = s, .fd = fd, .msg = msg, .flags = flags };
+	struct out o = {.s = s, .fd = fd, .msg = msg, .flags = flags};
 	struct xs_crit cs;
 	ssize_t r;
 
@@ -298,8 +301,8 @@ ssize_t xs_tx_sendfile(struct xs_sock *s, int fd, int in, off_t *off, size_t cou
 
 	while (done < count) {
 		size_t n = count - done < sizeof(buf) ? count - done : sizeof(buf);
-		struct iovec iov = { .iov_base = buf };
-		struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+		struct iovec iov = {.iov_base = buf};
+		struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
 
 		got = off ? pread(in, buf, n, *off) : xs_real.read(in, buf, n);
 		if (got <= 0)
@@ -319,7 +322,8 @@ ssize_t xs_tx_sendfile(struct xs_sock *s, int fd, int in, off_t *off, size_t cou
 	return (ssize_t)done;
 }
 
-/* --- the return ------------------------------------------------------------------------------------------ */
+/* --- the return
+ * ------------------------------------------------------------------------------------------ */
 
 size_t xs_tx_frame(struct xs_sock *s, struct xs_return_frame *f, struct iovec *iov)
 {
@@ -337,9 +341,9 @@ size_t xs_tx_frame(struct xs_sock *s, struct xs_return_frame *f, struct iovec *i
 }
 
 /*
- * A frame with nothing behind it, after the link's death, isn't urgent, and a peer that has just ended would
- * answer it by RST, where its FIN was clean: it waits for the program's next write or close, or for the
- * time in which such a peer's FIN would have come.
+ * A frame with nothing behind it, after the link's death, isn't urgent, and a peer that has just
+ * ended would answer it by RST, where its FIN was clean: it waits for the program's next write or
+ * close, or for the time in which such a peer's FIN would have come.
  */
 static bool lazy(struct xs_sock *s)
 {
@@ -354,21 +358,22 @@ bool xs_tx_flush(struct xs_sock *s)
 {
 	struct xs_return_frame f;
 	struct iovec iov[3];
-	struct msghdr mh = { .msg_iov = iov };
+	struct msghdr mh = {.msg_iov = iov};
 	ssize_t r;
 
 	if (s->tx.state != XS_S_RET)
 		return true;
 	if (!xs_conn_fresh(s))
-		return false; /* the descriptor was closed behind our back: nothing is ours to write to */
+		return false; /* the descriptor was closed behind our back: nothing is ours to write
+				 to */
 	if (lazy(s))
 		return false;
 	while (s->tx.state == XS_S_RET) {
 		uint32_t frame = s->tx.frame_left;
 
 		mh.msg_iovlen = xs_tx_frame(s, &f, iov);
-		mh.msg_iovlen += xs_chan_ops(s->chan)->tx_kept(s->chan, s->tx.flush,
-							       iov + mh.msg_iovlen);
+		mh.msg_iovlen +=
+			xs_chan_ops(s->chan)->tx_kept(s->chan, s->tx.flush, iov + mh.msg_iovlen);
 		r = xs_real.sendmsg(s->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (r < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS))
 			return false;

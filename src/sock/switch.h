@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The switching protocol as two state machines without I/O: S, the sender of a direction, and R, its
- * receiver. Same states and rules as tests/model/switch.pml ([n] = rule n): change both together.
- * The streams feed them with what happened and ask what's due; tests/unit drives them with a random
- * scheduler. All of it under the connection's lock.
+ * The switching protocol as two state machines without I/O: S, the sender of a direction, and R,
+ * its receiver. Same states and rules as tests/model/switch.pml ([n] = rule n): change both
+ * together. The streams feed them with what happened and ask what's due; tests/unit drives them
+ * with a random scheduler. All of it under the connection's lock.
  *
- * Offsets count application bytes of the direction from the connection's start. A kernel count minus
- * `base` is an offset; base changes only when a framed return has put 32 foreign bytes into the
- * twin and repeated the kept ones.
+ * Offsets count application bytes of the direction from the connection's start. A kernel count
+ * minus `base` is an offset; base changes only when a framed return has put 32 foreign bytes into
+ * the twin and repeated the kept ones.
  */
 #ifndef XS_SOCK_SWITCH_H
 #define XS_SOCK_SWITCH_H
@@ -24,14 +24,16 @@ enum xs_s_state {
 	XS_S_READY, /* as KERN; a write may take X and go out as FIRST */
 	XS_S_PLANE, /* segments; all from X is kept; a return is plain, from X */
 	XS_S_SWD,   /* segments with CONFIRMED; ACK frees; a return is a frame, then from A */
-	XS_S_RET,   /* nothing is posted; frame, kept bytes, later writes go to the twin in this order */
-	XS_S_OUT,   /* handed over: others write to the twin; RETURN_ME is answered */
-	XS_S_DONE,  /* the twin has our FIN; only RETURN_ME is answered */
+	XS_S_RET, /* nothing is posted; frame, kept bytes, later writes go to the twin in this order
+		   */
+	XS_S_OUT, /* handed over: others write to the twin; RETURN_ME is answered */
+	XS_S_DONE, /* the twin has our FIN; only RETURN_ME is answered */
 	XS_S_STATES
 };
 
 enum xs_r_state {
-	XS_R_KERN,  /* reads the twin at T, drops what lies below C, serves copies it had announced */
+	XS_R_KERN,  /* reads the twin at T, drops what lies below C, serves copies it had announced
+		     */
 	XS_R_OPEN,  /* as KERN, up to X; READY is out */
 	XS_R_PLANE, /* SWITCHED is out; reads the plane; the twin at X tells how S returned */
 	XS_R_OUT,   /* handed over: the shim reads nothing */
@@ -42,39 +44,39 @@ struct xs_s {
 	enum xs_s_state state;
 	uint16_t epoch;
 	uint16_t flushed; /* the last epoch that FLUSHED was sent for on this link */
-	uint16_t told;    /* ... and that has completed */
-	uint16_t reply;   /* RETURNED is due for this epoch; 0: none */
+	uint16_t told;	  /* ... and that has completed */
+	uint16_t reply;	  /* RETURNED is due for this epoch; 0: none */
 	uint32_t frames;  /* RETURN frames written so far: the next one's sequence */
 	int64_t base;
-	uint64_t x, end;  /* X; the next offset to send */
-	uint64_t acked;   /* kept from here; end + 1: the FIN is consumed too */
-	uint64_t flush;   /* RET: the next offset for the twin */
-	uint64_t a;       /* RET with a frame: its A */
+	uint64_t x, end;    /* X; the next offset to send */
+	uint64_t acked;	    /* kept from here; end + 1: the FIN is consumed too */
+	uint64_t flush;	    /* RET: the next offset for the twin */
+	uint64_t a;	    /* RET with a frame: its A */
 	uint8_t frame_left; /* RET: bytes of the frame that the twin hasn't taken */
-	bool linked;      /* there is a link that isn't known dead */
-	bool closed;      /* the writer is done: FIN */
-	bool fin_sent;    /* ... in band */
-	bool giving;      /* hand-over or pin: no new epoch */
+	bool linked;	    /* there is a link that isn't known dead */
+	bool closed;	    /* the writer is done: FIN */
+	bool fin_sent;	    /* ... in band */
+	bool giving;	    /* hand-over or pin: no new epoch */
 };
 
 struct xs_r {
 	enum xs_r_state state;
-	uint16_t epoch;    /* READY was sent for it; 0: none so far */
+	uint16_t epoch;	   /* READY was sent for it; 0: none so far */
 	uint16_t prepared; /* a PREPARE that waits for its answer; 0: none */
 	uint16_t flushed;  /* FLUSHED has come for it */
 	uint32_t frames;   /* frames seen so far */
 	int64_t base;
-	uint64_t c;        /* consumed by the application */
-	uint64_t t;        /* the offset at which the twin is read */
-	uint64_t x, fin;   /* valid if x_known, fin_known */
-	uint64_t copies;   /* announced copies are served up to here after a return */
-	uint64_t final;    /* the end of the stream as an in-band FIN told it, in whatever epoch */
+	uint64_t c;	 /* consumed by the application */
+	uint64_t t;	 /* the offset at which the twin is read */
+	uint64_t x, fin; /* valid if x_known, fin_known */
+	uint64_t copies; /* announced copies are served up to here after a return */
+	uint64_t final;	 /* the end of the stream as an in-band FIN told it, in whatever epoch */
 	bool x_known, fin_known, final_known, confirmed;
 	bool linked;
-	bool frozen;       /* for a hand-over: no read, no SWITCHED, no READY */
-	bool asked;        /* RETURN_ME is out */
+	bool frozen;	     /* for a hand-over: no read, no SWITCHED, no READY */
+	bool asked;	     /* RETURN_ME is out */
 	bool asked_switched; /* ... and said so */
-	bool pinned;       /* no READY any more */
+	bool pinned;	     /* no READY any more */
 };
 
 void xs_s_init(struct xs_s *s);
@@ -82,7 +84,8 @@ void xs_r_init(struct xs_r *r);
 const char *xs_s_name(enum xs_s_state s);
 const char *xs_r_name(enum xs_r_state r);
 
-/* --- S ------------------------------------------------------------------------------------------ */
+/* --- S ------------------------------------------------------------------------------------------
+ */
 static inline bool xs_s_on_twin(const struct xs_s *s)
 {
 	return s->state <= XS_S_READY;
@@ -124,7 +127,8 @@ void xs_s_fin_on_twin(struct xs_s *s);
 /* Hand-over of this direction is complete. */
 void xs_s_out(struct xs_s *s);
 
-/* --- R ------------------------------------------------------------------------------------------ */
+/* --- R ------------------------------------------------------------------------------------------
+ */
 static inline bool xs_r_on_twin(const struct xs_r *r)
 {
 	return r->state <= XS_R_OPEN;

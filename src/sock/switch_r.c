@@ -9,14 +9,14 @@ enum r_event { READY, SWITCHED, LEAVE, GIVE, EVENTS };
 
 #define R(x) (XS_R_##x + 1) /* 0 in the table: unlisted */
 static const uint8_t table[XS_R_STATES][EVENTS] = {
-	[XS_R_KERN] = { [READY] = R(OPEN), [LEAVE] = R(KERN), [GIVE] = R(OUT) },
-	[XS_R_OPEN] = { [READY] = R(OPEN), [SWITCHED] = R(PLANE), [LEAVE] = R(KERN) },
-	[XS_R_PLANE] = { [LEAVE] = R(KERN) },
-	[XS_R_OUT] = { 0 },
+	[XS_R_KERN] = {[READY] = R(OPEN), [LEAVE] = R(KERN), [GIVE] = R(OUT)},
+	[XS_R_OPEN] = {[READY] = R(OPEN), [SWITCHED] = R(PLANE), [LEAVE] = R(KERN)},
+	[XS_R_PLANE] = {[LEAVE] = R(KERN)},
+	[XS_R_OUT] = {0},
 };
 #undef R
 
-static const char *const names[XS_R_STATES] = { "kern", "open", "plane", "out" };
+static const char *const names[XS_R_STATES] = {"kern", "open", "plane", "out"};
 
 const char *xs_r_name(enum xs_r_state r)
 {
@@ -43,7 +43,7 @@ static void leave(struct xs_r *r)
 
 void xs_r_init(struct xs_r *r)
 {
-	*r = (struct xs_r){ .state = XS_R_KERN };
+	*r = (struct xs_r){.state = XS_R_KERN};
 }
 
 bool xs_r_prepare(struct xs_r *r, uint16_t epoch)

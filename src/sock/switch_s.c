@@ -8,19 +8,19 @@ enum s_event { PREPARE, READY, FIRST, SWITCHED, VOID, RETURN, ALL_IN, FIN, GIVE,
 
 #define S(x) (XS_S_##x + 1) /* 0 in the table: unlisted */
 static const uint8_t table[XS_S_STATES][EVENTS] = {
-	[XS_S_KERN] = { [PREPARE] = S(PREP), [VOID] = S(KERN), [FIN] = S(DONE), [GIVE] = S(OUT) },
-	[XS_S_PREP] = { [READY] = S(READY), [VOID] = S(KERN), [FIN] = S(DONE) },
-	[XS_S_READY] = { [FIRST] = S(PLANE), [VOID] = S(KERN), [FIN] = S(DONE) },
-	[XS_S_PLANE] = { [SWITCHED] = S(SWD), [RETURN] = S(RET) },
-	[XS_S_SWD] = { [RETURN] = S(RET), [FIN] = S(DONE) },
-	[XS_S_RET] = { [ALL_IN] = S(KERN) },
-	[XS_S_OUT] = { [FIN] = S(DONE) },
-	[XS_S_DONE] = { 0 },
+	[XS_S_KERN] = {[PREPARE] = S(PREP), [VOID] = S(KERN), [FIN] = S(DONE), [GIVE] = S(OUT)},
+	[XS_S_PREP] = {[READY] = S(READY), [VOID] = S(KERN), [FIN] = S(DONE)},
+	[XS_S_READY] = {[FIRST] = S(PLANE), [VOID] = S(KERN), [FIN] = S(DONE)},
+	[XS_S_PLANE] = {[SWITCHED] = S(SWD), [RETURN] = S(RET)},
+	[XS_S_SWD] = {[RETURN] = S(RET), [FIN] = S(DONE)},
+	[XS_S_RET] = {[ALL_IN] = S(KERN)},
+	[XS_S_OUT] = {[FIN] = S(DONE)},
+	[XS_S_DONE] = {0},
 };
 #undef S
 
-static const char *const names[XS_S_STATES] = { "kern", "prep", "ready", "plane",
-						"swd",  "ret",  "out",   "done" };
+static const char *const names[XS_S_STATES] = {"kern", "prep", "ready", "plane",
+					       "swd",  "ret",  "out",	"done"};
 
 const char *xs_s_name(enum xs_s_state s)
 {
@@ -42,7 +42,7 @@ static bool move(struct xs_s *s, enum s_event ev)
 
 void xs_s_init(struct xs_s *s)
 {
-	*s = (struct xs_s){ .state = XS_S_KERN };
+	*s = (struct xs_s){.state = XS_S_KERN};
 }
 
 uint16_t xs_s_prepare(struct xs_s *s)

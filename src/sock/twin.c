@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many bytes of a stream the kernel has sent and received (design 2.1). bytes_acked and the send
- * queue move against each other while we read them one after the other, so bytes_acked is read on
- * both sides of the queue until both agree; likewise for reading. tcpi_bytes_sent isn't used: one
- * failed transmit leaves it too high for good.
+ * How many bytes of a stream the kernel has sent and received (design 2.1). bytes_acked and the
+ * send queue move against each other while we read them one after the other, so bytes_acked is read
+ * on both sides of the queue until both agree; likewise for reading. tcpi_bytes_sent isn't used:
+ * one failed transmit leaves it too high for good.
  */
 #include <linux/tcp.h>
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
-#include <linux/sockios.h>
 
 #include "base/real.h"
 #include "sock/conn.h"

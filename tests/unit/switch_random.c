@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The switch tables (sock/switch.h) driven by a random scheduler: one direction, a twin that holds real
- * bytes and frames, two lanes that overtake each other, a link that dies and comes back, returns for both
- * ends' reasons, FIN. Byte n of the stream has the value of a hash of n, so each consumed byte is checked.
- * The rules themselves are proved by tests/model/switch.pml; this holds the code against them.
+ * The switch tables (sock/switch.h) driven by a random scheduler: one direction, a twin that holds
+ * real bytes and frames, two lanes that overtake each other, a link that dies and comes back,
+ * returns for both ends' reasons, FIN. Byte n of the stream has the value of a hash of n, so each
+ * consumed byte is checked. The rules themselves are proved by tests/model/switch.pml; this holds
+ * the code against them.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "link/wire.h"
 #include "sock/switch.h"
-#include "check.h"
 
 #define TWIN 256
 #define WINDOW 64
@@ -34,8 +35,8 @@ static struct {
 	uint8_t twin[TWIN];
 	unsigned in_twin;
 	bool twin_fin;
-	uint64_t kw, kr;            /* kernel counts */
-	uint64_t acc;               /* bytes accepted */
+	uint64_t kw, kr; /* kernel counts */
+	uint64_t acc;	 /* bytes accepted */
 	struct lane s2r[2], r2s[2];
 	bool up, closed, eof, failed;
 	uint8_t have[TOTAL + WINDOW]; /* placed on the plane, by offset */
@@ -73,7 +74,7 @@ static bool post(struct lane *l, uint8_t kind, uint16_t epoch, uint64_t offset, 
 		return true; /* lost with the link */
 	if (l->n == LANE)
 		return false;
-	l->m[l->n++] = (struct msg){ kind, flags, len, epoch, offset };
+	l->m[l->n++] = (struct msg){kind, flags, len, epoch, offset};
 	return true;
 }
 
@@ -91,7 +92,8 @@ static void deliver(uint8_t b)
 		fail("wrong byte");
 }
 
-/* --- S ------------------------------------------------------------------------------------------- */
+/* --- S -------------------------------------------------------------------------------------------
+ */
 
 static void twin_put(const uint8_t *b, unsigned n)
 {
@@ -141,7 +143,7 @@ static void s_write(void)
 
 static void s_flush(void)
 {
-	struct xs_return_frame f = { .sequence = w.s.frames, .epoch = w.s.epoch, .a = w.s.a };
+	struct xs_return_frame f = {.sequence = w.s.frames, .epoch = w.s.epoch, .a = w.s.a};
 	unsigned n = some(TWIN - w.in_twin);
 	uint8_t b[32];
 
@@ -209,7 +211,8 @@ static void s_message(void)
 		xs_s_return_me(&w.s, m.epoch, m.offset, m.flags & XS_F_SWITCHED);
 }
 
-/* --- R ------------------------------------------------------------------------------------------- */
+/* --- R -------------------------------------------------------------------------------------------
+ */
 
 static uint64_t placed(void)
 {
@@ -357,7 +360,8 @@ static void r_message(void)
 	}
 }
 
-/* --- the world ------------------------------------------------------------------------------------- */
+/* --- the world
+ * ------------------------------------------------------------------------------------- */
 
 static void link_turn(void)
 {
@@ -447,8 +451,8 @@ int main(void)
 		plains += w.plains;
 		deaths += w.deaths;
 	}
-	printf("# %lu switches, %lu framed and %lu plain returns, %lu link deaths\n", switches, frames,
-	       plains, deaths);
+	printf("# %lu switches, %lu framed and %lu plain returns, %lu link deaths\n", switches,
+	       frames, plains, deaths);
 	CHECK(switches > 1000 && frames > 1000 && plains > 100 && deaths > 1000);
 	return check_done();
 }
