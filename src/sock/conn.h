@@ -131,8 +131,7 @@ static inline struct xs_sock *xs_sock_of(struct xs_obj *o)
 	return (struct xs_sock *)o;
 }
 
-/* --- conn.c: life -------------------------------------------------------------------------------
- */
+/* --- conn.c: life ---------- */
 /* What was in the table at fd: closed behind our back (takes over the table's reference). */
 void xs_fd_stale(struct xs_obj *o, int fd);
 void xs_conn_fork_child(struct xs_sock *s);
@@ -159,8 +158,7 @@ void xs_conn_each(void (*fn)(struct xs_sock *s, void *arg), void *arg);
 int xs_fd_other_name(struct xs_sock *s, int but);
 void xs_sock_unname(struct xs_sock *s, int fd, bool last);
 
-/* --- drive.c: what is due ------------------------------------------------------------------------
- */
+/* --- drive.c: what is due ---------- */
 /* Locked; never blocks. */
 void xs_drive(struct xs_sock *s);
 /* The progress thread drives it soon / in `ms`. */
@@ -190,8 +188,7 @@ bool xs_returned(struct xs_sock *s, bool out, size_t announced);
  * the twin has to stand exactly at C and cover what was announced. 0 or -ETIMEDOUT. */
 int xs_return_wait(struct xs_sock *s, enum xs_reason why, bool out);
 
-/* --- twin.c: the kernel's counts (design 2.1)
- * ----------------------------------------------------- */
+/* --- twin.c: the kernel's counts (design 2.1) ---------- */
 enum xs_reason xs_twin_written(int fd, bool connected, uint64_t *written, uint64_t *acked);
 enum xs_reason xs_twin_received(int fd, bool connected, uint64_t *received, uint64_t *consumed);
 /* TCP state (TCP_ESTABLISHED ...), or a negative errno. */
@@ -200,8 +197,7 @@ int xs_twin_state(int fd);
 uint32_t xs_twin_unread(int fd);
 bool xs_twin_corked(int fd);
 
-/* --- stream_rx.c, stream_tx.c
- * --------------------------------------------------------------------- */
+/* --- stream_rx.c, stream_tx.c ---------- */
 /* Looks at the twin at X in R_PLANE, or drops repeats; true: something changed. Locked. */
 bool xs_rx_look(struct xs_sock *s);
 /* Bytes that a read would give now from plane and copies, the twin not counted. Locked. */
@@ -215,8 +211,7 @@ bool xs_tx_flush(struct xs_sock *s);
 /* Room for the program's bytes on the plane as the kernel would announce it. Locked. */
 bool xs_tx_writable(struct xs_sock *s);
 
-/* --- events.c: from the plane
- * ---------------------------------------------------------------------- */
+/* --- events.c: from the plane ---------- */
 extern const struct xs_chan_events xs_conn_events;
 /* pairing.c */
 extern const struct xs_pair_events xs_conn_pairing;
@@ -228,8 +223,7 @@ int xs_iov_slice(const struct msghdr *msg, size_t skip, size_t n, struct iovec *
 /* A pointer where no program has memory: the call gives EFAULT as the kernel's would. */
 bool xs_iov_bad(const struct msghdr *msg);
 
-/* --- waiters (readiness.c)
- * ---------------------------------------------------------------------------- */
+/* --- waiters (readiness.c) ---------- */
 void xs_wake(struct xs_sock *s, unsigned what);
 /* A thread has left a kernel-only call: does a READY wait for that? */
 static inline void xs_ready_nudge(struct xs_sock *s)
@@ -246,8 +240,7 @@ uint64_t xs_timeout(int fd, int name, bool *timed);
 int xs_conn_wait(struct xs_sock *s, int fd, unsigned want, uint64_t deadline, bool restart,
 		 unsigned ms_max);
 
-/* --- fork.c: in a forked child, a stream that the parent owns
- * -------------------------------------------- */
+/* --- fork.c: in a forked child, a stream that the parent owns ---------- */
 ssize_t xs_fork_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags);
 ssize_t xs_fork_send(struct xs_sock *s, int fd, const struct msghdr *msg, int flags);
 

@@ -39,8 +39,7 @@ void xs_manage(struct xs_sock *s, unsigned bits, bool on)
 	xs_wake(s, XS_WHAT_MOVED);
 }
 
-/* --- stats
- * ---------------------------------------------------------------------------------------------- */
+/* --- stats ---------- */
 
 static unsigned plane_of(const struct xs_sock *s)
 {
@@ -71,8 +70,7 @@ void xs_conn_publish(struct xs_sock *s)
 	atomic_store_explicit(&row->rx.reason, s->rx_why, memory_order_relaxed);
 }
 
-/* --- returns
- * --------------------------------------------------------------------------------------------- */
+/* --- returns ---------- */
 
 static void back_off(struct xs_sock *s, enum xs_reason why)
 {
@@ -158,8 +156,7 @@ void xs_conn_reset(struct xs_sock *s, enum xs_reason why)
 	xs_wake(s, ~0u);
 }
 
-/* --- receiving
- * ---------------------------------------------------------------------------------------------- */
+/* --- receiving ---------- */
 
 bool xs_ready_wanted(void)
 {
@@ -292,9 +289,7 @@ static void drive_rx(struct xs_sock *s)
 	}
 }
 
-/* --- sending
- * ------------------------------------------------------------------------------------------------
- */
+/* --- sending ---------- */
 
 static void drive_messages(struct xs_sock *s)
 {

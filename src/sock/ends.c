@@ -232,8 +232,7 @@ void xs_fd_stale(struct xs_obj *o, int fd)
 	xs_obj_put(o);
 }
 
-/* --- back to the kernel, waiting
- * ------------------------------------------------------------------------------- */
+/* --- back to the kernel, waiting ---------- */
 
 bool xs_returned(struct xs_sock *s, bool out, size_t announced)
 {

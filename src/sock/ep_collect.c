@@ -20,7 +20,7 @@ uint32_t xs_ep_mask(struct xs_ep_item *it)
 	return xs_ready((struct xs_sock *)it->obj, armed & ~XS_EP_PRIVATE);
 }
 
-/* --- the kernel's ------------------------------------------------------------------------ */
+/* --- the kernel's ---------- */
 #define IN_BITS ((uint32_t)(EPOLLIN | EPOLLPRI | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP))
 #define OUT_BITS ((uint32_t)(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND))
 #define END_BITS ((uint32_t)(EPOLLRDHUP | EPOLLHUP | EPOLLERR))
@@ -88,7 +88,7 @@ static int from_kernel(struct xs_ep_set *set, int epfd, struct epoll_event *ev, 
 	return n;
 }
 
-/* --- the ready list's -------------------------------------------------------------------- */
+/* --- the ready list's ---------- */
 /*
  * The kernel serves the socket alone again: the item is given back when the change of the kernel
  * item can neither lose nor double an edge: level-triggered ones at once, the others when they
@@ -163,7 +163,7 @@ int xs_ep_collect(struct xs_ep_set *set, int epfd, struct epoll_event *ev, int m
 	return n ? n : from_list(set, ev, max);
 }
 
-/* --- readability of the set's own descriptor --------------------------------------------- */
+/* --- readability of the set's own descriptor ---------- */
 static void refresh_own(struct xs_ep_set *set)
 {
 	struct xs_ep_item *it;

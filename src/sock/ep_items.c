@@ -13,7 +13,7 @@
 
 #define REFS 32
 
-/* --- items ------------------------------------------------------------------------------- */
+/* --- items ---------- */
 static struct xs_ep_item *find(struct xs_ep_set *set, int fd)
 {
 	return fd >= 0 && (uint32_t)fd < set->by_fd.room ? set->by_fd.at[fd] : NULL;
@@ -83,7 +83,7 @@ struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it)
 	return obj;
 }
 
-/* --- epoll_ctl --------------------------------------------------------------------------- */
+/* --- epoll_ctl ---------- */
 static int control(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	return (int)xs_sys(__NR_epoll_ctl, epfd, op, fd, ev);
@@ -221,7 +221,7 @@ int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	return r;
 }
 
-/* --- descriptors close ------------------------------------------------------------------- */
+/* --- descriptors close ---------- */
 static struct xs_ep_item *at_ref(const struct xs_ep_ref *ref, const struct xs_obj *obj)
 {
 	struct xs_ep_set *set = ref->set;
@@ -296,7 +296,7 @@ void xs_ep_fd_closed(struct xs_sock *s, int fd, bool last)
 	xs_ep_obj_closed((struct xs_obj *)s, fd, last);
 }
 
-/* --- sockets become managed -------------------------------------------------------------- */
+/* --- sockets become managed ---------- */
 static bool sleeps_in(const struct xs_ep_ref *ref, struct xs_obj *obj)
 {
 	struct xs_ep_set *set = ref->set;

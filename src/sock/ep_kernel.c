@@ -35,7 +35,7 @@ static long control(struct xs_ep_set *set, int op, int fd, struct epoll_event *e
 	return epfd < 0 ? -EBADF : xs_sys(__NR_epoll_ctl, epfd, op, fd, ev);
 }
 
-/* --- kick and wake items ----------------------------------------------------------------- */
+/* --- kick and wake items ---------- */
 static int add_eventfd(struct xs_ep_set *set, uint32_t index, unsigned count)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = xs_ep_token(set, index)};
@@ -106,7 +106,7 @@ void xs_ep_uncount(struct xs_ep_set *set, struct xs_ep_item *it)
 		atomic_fetch_sub(&set->managed, 1);
 }
 
-/* --- one-shot: has the kernel disarmed it? ----------------------------------------------- */
+/* --- one-shot: has the kernel disarmed it? ---------- */
 /* Its line in fdinfo shows the events that the item has now. */
 static bool parse(const char *line, int fd, uint32_t *events)
 {
@@ -158,7 +158,7 @@ static bool disarmed(struct xs_ep_set *set, int fd)
 	return found && !(events & ~XS_EP_PRIVATE);
 }
 
-/* --- conversion -------------------------------------------------------------------------- */
+/* --- conversion ---------- */
 struct epoll_event xs_ep_watch_form(const struct xs_ep_set *set, const struct xs_ep_item *it)
 {
 	uint32_t bits = (it->events & ~XS_EP_PRIVATE) | (it->watch_in ? EPOLLIN : 0u);

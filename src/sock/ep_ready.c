@@ -6,7 +6,7 @@
 #include "engine/wait.h"
 #include "sock/epollset.h"
 
-/* --- the wake item; ready lock ----------------------------------------------------------- */
+/* --- the wake item; ready lock ---------- */
 static void sync_locked(struct xs_ep_set *set)
 {
 	bool want = set->head != NULL;
@@ -46,7 +46,7 @@ void xs_ep_wake_one(struct xs_ep_set *set)
 	xs_lock_drop(&set->ready);
 }
 
-/* --- the list ---------------------------------------------------------------------------- */
+/* --- the list ---------- */
 static void append(struct xs_ep_item *it)
 {
 	struct xs_ep_set *set = it->set;
@@ -207,7 +207,7 @@ uint32_t xs_ep_listed(struct xs_ep_set *set)
 	return n;
 }
 
-/* --- sleepers ---------------------------------------------------------------------------- */
+/* --- sleepers ---------- */
 void xs_ep_sleep_add(struct xs_ep_set *set, struct xs_ep_sleep *sl)
 {
 	xs_lock_take(&set->ready);

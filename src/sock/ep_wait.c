@@ -42,7 +42,7 @@ static int collect(struct wait *w)
 	return n;
 }
 
-/* --- the managed way --------------------------------------------------------------------- */
+/* --- the managed way ---------- */
 /* The spin looks at the list only: the kernel's part is worth a look when the spin is over. */
 static bool spun(void *arg)
 {
@@ -131,7 +131,7 @@ static int managed_way(struct wait *w, bool now, uint64_t deadline, const sigset
 	return r;
 }
 
-/* --- the kernel's way -------------------------------------------------------------------- */
+/* --- the kernel's way ---------- */
 static int real_wait(struct wait *w, const struct timespec *t, const sigset_t *mask)
 {
 	int r;

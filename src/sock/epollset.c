@@ -134,7 +134,7 @@ void xs_ep_created(int fd)
 	errno = keep;
 }
 
-/* --- closing ----------------------------------------------------------------------------- */
+/* --- closing ---------- */
 struct closed {
 	int fd;
 	struct xs_ep_set *last; /* has no name left; held */
@@ -176,7 +176,7 @@ void xs_ep_set_closed(int epfd)
 	xs_obj_put(&c.last->obj);
 }
 
-/* --- processes --------------------------------------------------------------------------- */
+/* --- processes ---------- */
 static void restore_all(struct xs_ep_set *set, void *unused)
 {
 	(void)unused;

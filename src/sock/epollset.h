@@ -106,7 +106,7 @@ struct xs_ep_set {
 	struct xs_ep_set *next, **prev; /* all sets, under the index's lock */
 };
 
-/* --- for poll and select ----------------------------------------------------------------- */
+/* --- for poll and select ---------- */
 bool xs_ep_managed(struct xs_ep_set *set);
 /* Somebody waits for the set's own descriptor: it must be readable when a managed member is ready.
  */
@@ -114,7 +114,7 @@ void xs_ep_want_wake(struct xs_ep_set *set);
 /* Looks at the ready list, so that the descriptor's readability is the truth now. Recurses. */
 void xs_ep_refresh(struct xs_ep_set *set);
 
-/* --- ep_kernel.c: the kernel's side of items. Set's lock held ---------------------------- */
+/* --- ep_kernel.c: the kernel's side of items. Set's lock held ---------- */
 static inline uint64_t xs_ep_token(const struct xs_ep_set *set, uint32_t index)
 {
 	return (uint64_t)set->random << 32 | index;
@@ -141,14 +141,14 @@ void xs_ep_unkick(struct xs_ep_set *set);
 /* The program uses one of our tokens as data of its own. */
 void xs_ep_redraw(struct xs_ep_set *set);
 
-/* --- ep_items.c -------------------------------------------------------------------------- */
+/* --- ep_items.c ---------- */
 /* Takes the item out of everything of ours. Set's lock; the caller puts the returned object after
  * dropping it. */
 struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it);
 /* fd, a name of obj, is closed. */
 void xs_ep_obj_closed(struct xs_obj *obj, int fd, bool last);
 
-/* --- ep_index.c: all sets; socket -> items; memory --------------------------------------- */
+/* --- ep_index.c: all sets; socket -> items; memory ---------- */
 int xs_ep_grow(struct xs_ep_items *a, uint32_t least);
 struct xs_ep_item *xs_ep_item_new(void);
 void xs_ep_item_free(struct xs_ep_item *it);
@@ -171,7 +171,7 @@ void xs_ep_sets_del(struct xs_ep_set *set);
 void xs_ep_sets_each(void (*fn)(struct xs_ep_set *set, void *arg), void *arg);
 void xs_ep_index_fork_child(void);
 
-/* --- ep_ready.c: the ready list ---------------------------------------------------------- */
+/* --- ep_ready.c: the ready list ---------- */
 void xs_ep_notify(struct xs_waiter *w, unsigned what);
 /* On the list with an edge (or only to look at the item again), and a sleeper is woken. */
 void xs_ep_list(struct xs_ep_item *it, bool edge);
@@ -192,7 +192,7 @@ void xs_ep_wake_one(struct xs_ep_set *set);
 /* The wake item follows the list. Set's lock not needed. */
 void xs_ep_sync_wake(struct xs_ep_set *set);
 
-/* --- ep_collect.c ------------------------------------------------------------------------ */
+/* --- ep_collect.c ---------- */
 /* What's ready now, from both sides; set's lock. Up to max events; or a negative errno. */
 int xs_ep_collect(struct xs_ep_set *set, int epfd, struct epoll_event *ev, int max);
 /* Raw events: tokens are taken out and acted on. Returns how many stay. Set's lock. */
@@ -200,7 +200,7 @@ int xs_ep_filter(struct xs_ep_set *set, struct epoll_event *ev, int n);
 /* The item's mask now; 0: not ready. Set's lock. */
 uint32_t xs_ep_mask(struct xs_ep_item *it);
 
-/* --- fork, exec: for the owner of those -------------------------------------------------- */
+/* --- fork, exec: for the owner of those ---------- */
 /* Before exec: every kernel item is the program's own again. */
 void xs_ep_exec(void);
 

@@ -58,9 +58,7 @@ int xs_fd_other_name(struct xs_sock *s, int but)
 	return -1;
 }
 
-/* --- closing
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- closing ---------- */
 
 /* fd is about to stop being a name of what's in the table; the kernel's close comes after. */
 static void forget_name(int fd)
@@ -112,9 +110,7 @@ int xs_fd_close_range(unsigned first, unsigned last, unsigned flags)
 	return r ? r : close_piece(from, last, flags);
 }
 
-/* --- duplicates
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- duplicates ---------- */
 
 static int named_too(int fd, int made)
 {
@@ -164,9 +160,7 @@ int xs_fd_dup3(int fd, int newfd, int flags)
 	return named_too(fd, xs_real.dup3(fd, newfd, flags));
 }
 
-/* --- sockets
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- sockets ---------- */
 
 static bool eligible(int domain, int type, int protocol)
 {

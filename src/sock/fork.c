@@ -122,9 +122,7 @@ void xs_fork_release(struct xs_sock *s)
 		tell(s, s->tx.state == XS_S_KERN && s->rx.state == XS_R_KERN ? DONE : BROKEN);
 }
 
-/* --- the child
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- the child ---------- */
 
 bool xs_fork_other_process(void)
 {
@@ -182,9 +180,7 @@ ssize_t xs_fork_send(struct xs_sock *s, int fd, const struct msghdr *msg, int fl
 	return r < 0 ? -errno : r;
 }
 
-/* --- fork itself
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- fork itself ---------- */
 
 static void share_one(struct xs_sock *s, void *arg)
 {

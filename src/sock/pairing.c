@@ -21,8 +21,7 @@
 static struct xs_lock tuples_lock = XS_LOCK_INIT(XS_RANK_LEAF);
 static struct xs_sock *tuples[BUCKETS];
 
-/* --- tuples of accepted connections
- * ---------------------------------------------------------------------- */
+/* --- tuples of accepted connections ---------- */
 
 void xs_addr_wire(const struct sockaddr_storage *ss, struct xs_wire_addr *w)
 {
@@ -116,8 +115,7 @@ void xs_tuples_fork_child(void)
 	memset(tuples, 0, sizeof(tuples));
 }
 
-/* --- what pairing asks
- * ------------------------------------------------------------------------------------- */
+/* --- what pairing asks ---------- */
 
 static void *find(const struct xs_wire_addr *local, const struct xs_wire_addr *peer,
 		  enum xs_reason *why)
@@ -225,9 +223,7 @@ const struct xs_pair_events xs_conn_pairing = {
 	.chan = &xs_conn_events,
 };
 
-/* --- policy
- * --------------------------------------------------------------------------------------------------
- */
+/* --- policy ---------- */
 
 static bool worth(struct xs_sock *s)
 {
@@ -299,8 +295,7 @@ void xs_policy_begin(struct xs_sock *s)
 	atomic_store_explicit(&s->watching, s->role == XS_ROLE_CONNECTED, memory_order_relaxed);
 }
 
-/* --- `xshim return`
- * ------------------------------------------------------------------------------------------ */
+/* --- `xshim return` ---------- */
 
 static void return_one(struct xs_sock *s, void *arg)
 {

@@ -70,7 +70,7 @@ uint64_t xs_pollset_deadline(const struct timespec *timeout, bool *now)
 	return xs_now_ns() + (uint64_t)timeout->tv_sec * XS_NS_PER_S + (uint64_t)timeout->tv_nsec;
 }
 
-/* --- readiness --------------------------------------------------------------------------- */
+/* --- readiness ---------- */
 static bool ends_wait(const struct wait *w, nfds_t i)
 {
 	unsigned bits = (unsigned short)w->fds[i].revents;
@@ -124,7 +124,7 @@ static bool spun(void *arg)
 	return scan(arg) != 0;
 }
 
-/* --- waiters ----------------------------------------------------------------------------- */
+/* --- waiters ---------- */
 static void notify(struct xs_waiter *waiter, unsigned what)
 {
 	struct entry *e = (struct entry *)waiter;
@@ -187,7 +187,7 @@ static void release(void *arg)
 	}
 }
 
-/* --- sleeping ---------------------------------------------------------------------------- */
+/* --- sleeping ---------- */
 /* What the sleep watches: twins by the bits that are of use, the rest as it is. */
 static void build_sleep(struct wait *w)
 {
@@ -303,7 +303,7 @@ int xs_pollset_wait(struct pollfd *fds, const unsigned short *count, nfds_t n, b
 			     : wait_large(&w, now, deadline, mask);
 }
 
-/* --- poll -------------------------------------------------------------------------------- */
+/* --- poll ---------- */
 static bool any_managed(const struct pollfd *fds, nfds_t n)
 {
 	for (nfds_t i = 0; i < n; i++)

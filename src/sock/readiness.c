@@ -160,9 +160,7 @@ void xs_twin_event(struct xs_sock *s)
 	xs_conn_leave(s);
 }
 
-/* --- waiters
- * -------------------------------------------------------------------------------------------------
- */
+/* --- waiters ---------- */
 
 void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w)
 {
@@ -194,8 +192,7 @@ void xs_wake(struct xs_sock *s, unsigned what)
 	}
 }
 
-/* --- a blocking call's sleep
- * ------------------------------------------------------------------------------------- */
+/* --- a blocking call's sleep ---------- */
 
 bool xs_nonblocking(int fd, int flags)
 {

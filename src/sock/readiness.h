@@ -37,8 +37,7 @@ void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch);
 /* The twin reported something (any of the bits above, HUP or ERR): looks at it: frame, FIN, RST. */
 void xs_twin_event(struct xs_sock *s);
 
-/* --- waiters -------------------------------------------------------------------------------------
- */
+/* --- waiters ---------- */
 /*
  * On a socket's list of waiters. notify runs with the connection's lock held, in any thread, inside
  * a critical section: it may take ranks below XS_RANK_CONN only (a ready list's lock), and must not
@@ -55,8 +54,7 @@ struct xs_waiter {
 void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w);
 void xs_waiter_del(struct xs_sock *s, struct xs_waiter *w);
 
-/* --- READY's counter (design 2.2, tests/model/ready.pml)
- * ------------------------------------------ */
+/* --- READY's counter (design 2.2, tests/model/ready.pml) ---------- */
 /*
  * Implemented by pollset.c and epollset.c, asked by the switch before READY: does any thread sleep
  * in a kernel-only poll, select or epoll_wait that covers this socket? Called with no lock held in

@@ -139,7 +139,7 @@ void xs_sleep_leave(struct xs_sleep *r)
 	errno = keep;
 }
 
-/* --- the scan ---------------------------------------------------------------------------- */
+/* --- the scan ---------- */
 /* Copies from the program's memory; false: it isn't there, or we may not. */
 static bool copy(void *to, const void *from, size_t len, bool *refused)
 {

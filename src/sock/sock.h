@@ -32,14 +32,14 @@ static inline ssize_t xs_door(ssize_t r)
 	return -1;
 }
 
-/* --- the library ------------------------------------------------------------------------------ */
+/* --- the library ---------- */
 /* From the constructor: after xs_real_init() and config. Makes no thread, descriptor or allocation.
  */
 void xs_sock_init(void);
 /* From the destructor and the exit doors: design 2.4, ends. May be called several times. */
 void xs_sock_exit(void);
 
-/* --- descriptors ------------------------------------------------------------------------------ */
+/* --- descriptors ---------- */
 /* The socket behind fd with a reference, or NULL: not a TCP socket that we know. Keeps errno. */
 struct xs_sock *xs_sock_get(int fd);
 void xs_sock_put(struct xs_sock *s);
@@ -59,7 +59,7 @@ int xs_fd_dupfd(int fd, int cmd, int min);
 /* close_range, closefrom: inside, the program's descriptors close and ours survive. */
 int xs_fd_close_range(unsigned first, unsigned last, unsigned flags);
 
-/* --- sockets ---------------------------------------------------------------------------------- */
+/* --- sockets ---------- */
 /* socket() has returned fd. Keeps errno. */
 void xs_sock_created(int fd, int domain, int type, int protocol);
 /* connect(), the real call included. */
@@ -68,7 +68,7 @@ int xs_sock_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int xs_sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
 int xs_sock_shutdown(struct xs_sock *s, int fd, int how);
 
-/* --- bytes ------------------------------------------------------------------------------------ */
+/* --- bytes ---------- */
 /*
  * Reading. xs_rx_enter true: the kernel serves this call: make the libc call, then
  * `return xs_rx_leave(s, r, flags)`, which keeps r and errno (and drops nothing: xs_sock_put stays
@@ -102,13 +102,13 @@ void xs_pin_all(enum xs_reason why);
 /* Looks for SCM_RIGHTS in a message on a Unix socket and pins what's passed (`passed`). */
 void xs_pin_rights(const struct msghdr *msg);
 
-/* --- options ---------------------------------------------------------------------------------- */
+/* --- options ---------- */
 int xs_opt_get(struct xs_sock *s, int fd, int level, int name, void *val, socklen_t *len);
 int xs_opt_set(struct xs_sock *s, int fd, int level, int name, const void *val, socklen_t len);
 /* ioctl on a socket of ours; *done false: not one that we serve, forward it. */
 int xs_opt_ioctl(struct xs_sock *s, int fd, unsigned long req, void *arg, bool *done);
 
-/* --- readiness -------------------------------------------------------------------------------- */
+/* --- readiness ---------- */
 /* poll, ppoll. timeout NULL: for ever. mask NULL: unchanged. -EINTR. */
 int xs_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask);
 int xs_select(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout,
@@ -120,7 +120,7 @@ int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev);
 int xs_ep_wait(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
 	       const sigset_t *mask);
 
-/* --- processes -------------------------------------------------------------------------------- */
+/* --- processes ---------- */
 /* Before exec: streams whose descriptors would survive are back on the kernel when it returns. */
 void xs_proc_exec(void);
 /* posix_spawn_file_actions_adddup2(fd), or a descriptor that a child will get as 0-2. */

@@ -66,8 +66,7 @@ static struct {
 	struct xs_link_info gone;
 } links;
 
-/* --- who we are --------------------------------------------------------------------------------
- */
+/* --- who we are ---------- */
 
 /* Field 22 of our /proc/PID/stat, and the name in it. False: /proc is absent, or another's. */
 static bool read_identity(struct xshim_state *head)
@@ -127,8 +126,7 @@ const struct xshim_state *xs_stats_head(void)
 	return state;
 }
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows ---------- */
 
 static struct xshim_conn *take_from(struct arena *a)
 {
@@ -288,8 +286,7 @@ void xs_stats_pair(struct xshim_conn *row, uint32_t id, uint64_t link, unsigned 
 	changed(row);
 }
 
-/* --- counters of the process --------------------------------------------------------------------
- */
+/* --- counters of the process ---------- */
 
 static void add(struct xs_link_info *sum, const struct xs_link_info *one)
 {
@@ -344,8 +341,7 @@ void xs_stats_links(void)
 	xs_crit_leave(&cs);
 }
 
-/* --- requests ------------------------------------------------------------------------------------
- */
+/* --- requests ---------- */
 
 static void answer(void)
 {
@@ -400,8 +396,7 @@ void xs_stats_watch(void (*request)(int fd))
 	answer(); /* what was asked before */
 }
 
-/* --- end and fork
- * ---------------------------------------------------------------------------------- */
+/* --- end and fork ---------- */
 
 void xs_stats_exit(void)
 {

@@ -68,8 +68,7 @@ ssize_t xs_rx_leave(struct xs_sock *s, ssize_t r, int flags)
 	return r;
 }
 
-/* --- sources, each under the lock
- * ------------------------------------------------------------------ */
+/* --- sources, each under the lock ---------- */
 
 static void count(struct xs_sock *s, unsigned plane, size_t n)
 {
@@ -190,8 +189,7 @@ static ssize_t take_twin(struct pass *p)
 	return r;
 }
 
-/* --- the twin at X
- * ----------------------------------------------------------------------------------- */
+/* --- the twin at X ---------- */
 
 static void decoded(struct xs_sock *s, const char *how)
 {
@@ -319,8 +317,7 @@ void xs_rx_ack(struct xs_sock *s, bool now)
 	}
 }
 
-/* --- a pass
- * ------------------------------------------------------------------------------------------- */
+/* --- a pass ---------- */
 
 static ssize_t ended(struct pass *p)
 {

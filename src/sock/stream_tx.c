@@ -66,8 +66,7 @@ ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r, int flags)
 	return r;
 }
 
-/* --- the twin
- * ---------------------------------------------------------------------------------------- */
+/* --- the twin ---------- */
 
 static ssize_t put_twin(struct out *o)
 {
@@ -94,8 +93,7 @@ static ssize_t put_twin(struct out *o)
 	return r;
 }
 
-/* --- FIRST
- * --------------------------------------------------------------------------------------------- */
+/* --- FIRST ---------- */
 
 /* May this write take X? The kernel's count decides, and has to be our own count: else there is a
  * writer that we don't see. */
@@ -160,8 +158,7 @@ static ssize_t put_first(struct out *o)
 	return r;
 }
 
-/* --- a pass
- * ---------------------------------------------------------------------------------------------- */
+/* --- a pass ---------- */
 
 static ssize_t failed(struct xs_sock *s, bool first)
 {
@@ -322,8 +319,7 @@ ssize_t xs_tx_sendfile(struct xs_sock *s, int fd, int in, off_t *off, size_t cou
 	return (ssize_t)done;
 }
 
-/* --- the return
- * ------------------------------------------------------------------------------------------ */
+/* --- the return ---------- */
 
 size_t xs_tx_frame(struct xs_sock *s, struct xs_return_frame *f, struct iovec *iov)
 {

@@ -84,8 +84,7 @@ void xs_r_init(struct xs_r *r);
 const char *xs_s_name(enum xs_s_state s);
 const char *xs_r_name(enum xs_r_state r);
 
-/* --- S ------------------------------------------------------------------------------------------
- */
+/* --- S ---------- */
 static inline bool xs_s_on_twin(const struct xs_s *s)
 {
 	return s->state <= XS_S_READY;
@@ -127,8 +126,7 @@ void xs_s_fin_on_twin(struct xs_s *s);
 /* Hand-over of this direction is complete. */
 void xs_s_out(struct xs_s *s);
 
-/* --- R ------------------------------------------------------------------------------------------
- */
+/* --- R ---------- */
 static inline bool xs_r_on_twin(const struct xs_r *r)
 {
 	return r->state <= XS_R_OPEN;

@@ -47,7 +47,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "counters: no state file of process %s\n", argv[2]);
 		return 1;
 	}
-	printf("links %llu\nposts %llu\nsignalled %llu\nrnr %llu\nregistrations %llu\ndropped %llu\n",
+	printf("links %llu\nposts %llu\nsignalled %llu\nrnr %llu\n"
+	       "registrations %llu\ndropped %llu\n",
 	       (unsigned long long)state->links, (unsigned long long)state->wire_posts,
 	       (unsigned long long)state->wire_signalled, (unsigned long long)state->wire_rnr,
 	       (unsigned long long)state->registrations, (unsigned long long)state->dropped);
