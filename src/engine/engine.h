@@ -49,8 +49,9 @@ void xs_lead_leave(void);
 void xs_lead_drop(struct xs_sleeper *s, bool leads);
 /* If nobody leads, see that somebody does. */
 void xs_lead_pass(void);
-/* The leader's channels are readable: serve them, arm again. */
+/* The leader's channels are readable: serve them. Whoever sleeps on arms again first. */
 void xs_lead_serve(void);
+void xs_lead_rearm(void);
 /* The epoll set of all channels. */
 int xs_lead_fd(void);
 void xs_lead_forget(void);

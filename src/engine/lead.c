@@ -10,9 +10,10 @@
  *
  * A leader that leaves gives the word back and wakes one follower, which takes it. Without
  * followers nothing is done for it in the steady state: while threads come and go the progress
- * thread ticks each two milliseconds; a tick that saw no thread poll since the last one polls by
- * itself, unarmed; after twenty quiet ones it takes the word, arms, and sleeps without bound on the
- * channels. From a *sleeping* progress thread a thread that polls or sleeps takes the word at once,
+ * thread ticks each two milliseconds, and up to each sixteen while every tick finds that threads
+ * have polled: on a slow machine ticks eat into the round trips. A tick that saw no thread poll
+ * since the last one polls by itself, unarmed; after twenty quiet milliseconds it takes the word,
+ * arms, and sleeps without bound on the channels. From a *sleeping* progress thread a thread that polls or sleeps takes the word at once,
  * and its channels out of the progress thread's own set, so two never sleep on one channel, and a
  * busy thread's completions don't wake it each time (measured in the guest: that alone doubled a
  * round trip). A leader that leaves while the progress thread isn't ticking rings its doorbell.
@@ -35,6 +36,7 @@
 #include <sys/epoll.h>
 
 #define TICK_NS (2 * XS_NS_PER_MS)
+#define TICK_MOST_NS (16 * XS_NS_PER_MS)
 #define QUIET_NS (20 * XS_NS_PER_MS)
 #define BATCH 16
 
@@ -55,6 +57,7 @@ static _Atomic unsigned followers_n;
 /* progress thread only */
 static unsigned seen;
 static uint64_t seen_at;
+static uint64_t tick_ns = TICK_NS;
 
 bool xs_pollers(void)
 {
@@ -94,8 +97,13 @@ static int arm_all(void)
 static void disarm_fired(void)
 {
 	struct epoll_event ev[BATCH];
-	long n = xs_sys(__NR_epoll_pwait, atomic_load(&channels), ev, BATCH, 0, NULL, 0);
+	long n;
 
+	if (pollers && !pollers->next) { /* no need to ask which one */
+		pollers->disarm(pollers);
+		return;
+	}
+	n = xs_sys(__NR_epoll_pwait, atomic_load(&channels), ev, BATCH, 0, NULL, 0);
 	for (long i = 0; i < n; i++) {
 		struct xs_poller *p = ev[i].data.ptr;
 
@@ -299,6 +307,12 @@ void xs_lead_serve(void)
 	xs_lock_take(&poll_lock);
 	disarm_fired();
 	poll_all();
+	xs_lock_drop(&poll_lock);
+}
+
+void xs_lead_rearm(void)
+{
+	xs_lock_take(&poll_lock);
 	arm_all();
 	xs_lock_drop(&poll_lock);
 }
@@ -375,9 +389,13 @@ static uint64_t tick(bool active)
 
 	if (active)
 		seen_at = now;
+	if (!active)
+		tick_ns = TICK_NS;
+	else if (tick_ns < TICK_MOST_NS)
+		tick_ns *= 2;
 	if (atomic_load(&word) == NOBODY || now - seen_at < QUIET_NS) {
 		atomic_store(&ticking, true);
-		return TICK_NS;
+		return tick_ns;
 	}
 	atomic_store(&ticking, false);
 	if (atomic_load(&word) != NOBODY)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Spinning before a sleep. Each thread keeps a moving average of how often its spins paid; below a
- * quarter it only tries now and then. A yield that comes back late says that more threads want to
- * run than there are processors: then nobody spins for a while. Between polls the thread yields: on
+ * quarter it only tries now and then. A yield that takes half of the time that a spin may last says
+ * that more threads want to run than there are processors: then nobody spins for a while. Between polls the thread yields: on
  * few cores the peer, and a software device's kernel threads, need this very processor.
  */
 #include "base/clock.h"
@@ -14,7 +14,6 @@
 #define FULL 1024u
 #define WORTH (FULL / 4)
 #define PROBE_EVERY 32u
-#define LATE_NS (20 * XS_NS_PER_US)
 #define BUSY_NS XS_NS_PER_MS
 #define SIGNALS_EVERY 8u
 
@@ -54,14 +53,15 @@ static bool promising(uint64_t now)
 
 bool xs_spin(bool (*done)(void *arg), void *arg)
 {
-	uint64_t now, end;
+	uint64_t now, end, late;
 
 	if (look(done, arg))
 		return true;
 	now = xs_now_ns();
 	if (!promising(now))
 		return false;
-	end = now + xs_config()->poll_us * XS_NS_PER_US;
+	late = xs_config()->poll_us * XS_NS_PER_US / 2;
+	end = now + 2 * late;
 	for (unsigned i = 1; now < end; i++) {
 		uint64_t before = now;
 
@@ -71,7 +71,7 @@ bool xs_spin(bool (*done)(void *arg), void *arg)
 			return true;
 		}
 		now = xs_now_ns();
-		if (now - before > LATE_NS) {
+		if (now - before > late) {
 			atomic_store_explicit(&busy_until, now + BUSY_NS, memory_order_relaxed);
 			break;
 		}

@@ -159,7 +159,9 @@ static bool settle(struct nap *nap)
 	unsigned expect = XS_SL_ANNOUNCED;
 
 	atomic_fetch_and(&nap->s->state, ~(unsigned)XS_SL_LEAD);
-	if (!nap->leads && !nap->no_lead)
+	if (nap->leads)
+		xs_lead_rearm();
+	else if (!nap->no_lead)
 		nap->leads = xs_lead_take(nap->s);
 	fill_set(nap);
 	return atomic_compare_exchange_strong(&nap->s->state, &expect,

@@ -74,6 +74,7 @@ struct xs_rc_dev {
 	struct xs_poller poller;
 	struct xs_fdwatch async;
 	struct xs_timer early_timer;
+	_Atomic bool armed;	  /* asked for an event that hasn't been taken yet */
 	unsigned unacked;	  /* completion events taken, not acknowledged (polling thread) */
 	_Atomic uint64_t empties; /* times that the completion queue was seen empty */
 	uint32_t cqe, cqe_used, cqe_max, inline_max;

@@ -156,6 +156,7 @@ int xs_verbs_resize(struct xs_rc_dev *d, uint32_t cqe)
 
 	if (!r)
 		d->cqe = (uint32_t)d->cq->cqe;
+	atomic_store(&d->armed, false);
 	return r > 0 ? -r : r < 0 ? as_errno() : 0;
 }
 
@@ -309,7 +310,8 @@ int xs_verbs_poll(struct xs_rc_dev *d, struct ibv_wc *wc, int n)
 
 void xs_verbs_arm(struct xs_rc_dev *d)
 {
-	ibv_req_notify_cq(d->cq, 0);
+	if (!atomic_exchange(&d->armed, true))
+		ibv_req_notify_cq(d->cq, 0);
 }
 
 void xs_verbs_disarm(struct xs_rc_dev *d)
@@ -317,8 +319,9 @@ void xs_verbs_disarm(struct xs_rc_dev *d)
 	struct ibv_cq *cq;
 	void *ctx;
 
-	while (xs_ibv.get_cq_event(d->channel, &cq, &ctx) == 0)
+	if (xs_ibv.get_cq_event(d->channel, &cq, &ctx) == 0)
 		d->unacked++;
+	atomic_store(&d->armed, false);
 	if (d->unacked < ACK_EVENTS)
 		return;
 	xs_ibv.ack_cq_events(d->cq, d->unacked);
