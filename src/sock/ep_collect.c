@@ -121,19 +121,28 @@ static bool examine(struct xs_ep_set *set, struct xs_ep_item *it, bool edge, uin
 	return *mask && (edge || !(it->events & EPOLLET));
 }
 
-static int from_list(struct xs_ep_set *set, struct epoll_event *ev, int room)
+/*
+ * had: the kernel has reported something in this call. An item that's converted only now may be among
+ * it: it is reported by the next call, never twice in one (wrk takes the second EAGAIN for an error).
+ */
+static int from_list(struct xs_ep_set *set, struct epoll_event *ev, int room, bool had)
 {
 	struct xs_ep_item *it;
 	uint32_t mask;
-	bool edge;
+	bool edge, before;
 	int n = 0;
 
 	for (uint32_t left = xs_ep_listed(set); left && n < room; left--) {
 		it = xs_ep_pop(set, &edge);
 		if (!it)
 			break;
+		before = it->converted;
 		if (!examine(set, it, edge, &mask))
 			continue;
+		if (had && !before) {
+			xs_ep_list(it, edge);
+			continue;
+		}
 		ev[n].events = mask;
 		ev[n++].data = it->data;
 		if (it->events & EPOLLONESHOT)
@@ -156,11 +165,11 @@ int xs_ep_collect(struct xs_ep_set *set, int epfd, struct epoll_event *ev, int m
 		n = from_kernel(set, epfd, ev, max - reserve);
 	if (n < 0)
 		return n;
-	n += from_list(set, ev + n, max - n);
+	n += from_list(set, ev + n, max - n, n > 0);
 	if (n || max > reserve)
 		return n;
 	n = from_kernel(set, epfd, ev, max);
-	return n ? n : from_list(set, ev, max);
+	return n ? n : from_list(set, ev, max, false);
 }
 
 /* --- readability of the set's own descriptor ---------- */

@@ -230,8 +230,9 @@ static bool worth(struct xs_sock *s)
 	uint64_t moved = atomic_load_explicit(&s->tx_twin, memory_order_relaxed) +
 			 atomic_load_explicit(&s->rx_twin, memory_order_relaxed);
 
-	if (xs_conf.policy == XS_POLICY_EAGER)
-		return atomic_load_explicit(&s->rx_twin, memory_order_relaxed) > 0;
+	if (xs_conf.policy == XS_POLICY_EAGER &&
+	    atomic_load_explicit(&s->rx_twin, memory_order_relaxed))
+		return true;
 	return moved >= xs_conf.after_bytes ||
 	       atomic_load_explicit(&s->turns, memory_order_relaxed) >= xs_conf.after_rtts;
 }
@@ -272,7 +273,7 @@ void xs_policy_look(struct xs_sock *s, bool wrote)
 
 	if (last && !wrote)
 		atomic_fetch_add_explicit(&s->turns, 1, memory_order_relaxed);
-	if (wrote || !worth(s))
+	if (!worth(s))
 		return;
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
