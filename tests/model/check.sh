@@ -147,7 +147,7 @@ hold sender exits, link death, stall|-DEXITS=1
 hold landing memory, link death, stall|-DLANDING=1
 hold writer handed over, landing memory, link death|-DGIVES=1 -DLANDING=1 -DSTALLS=0
 hold resets, everything||rst.pml
-hold both directions asked back, longer, link death|-DN=2|return.pml
+hold both directions asked back, longer streams, both ask|-DN=2 -DDEATHS=0|return.pml
 hold sleeping, three arrivals|-DCALLS=1 -DSPINS=0 -DTIMEOUTS=0 -DARRIVALS=3|sleep.pml
 hold sleeping, two calls each|-DSPINS=0 -DTIMEOUTS=0|sleep.pml
 hold sleeping, a timeout and a poll|-DCALLS=1 -DARRIVALS=1|sleep.pml
