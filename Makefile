@@ -122,7 +122,7 @@ check-model: ## the switching protocol's model, all of it
 	@XS_FULL=1 $(RUN) model
 
 check-rdma: programs ## tests on soft-RoCE (in the guest, or here on a machine with a device)
-	@$(RUN) rdma
+	@XS_FULL=1 $(RUN) rdma
 
 check-apps: programs ## real applications
 	@$(RUN) apps

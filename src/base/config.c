@@ -45,7 +45,7 @@ static const struct xs_conf_key keys[] = {
 	KEY(window_max, "1m", size, .min = 16 << 10, .max = 64 << 20),
 	KEY(chunk, "256k", size, .min = 4 << 10, .max = 16 << 20),
 	KEY(pool_max, "64m", size, .min = 2 << 20, .max = 1ULL << 36),
-	KEY(poll_us, "50", number, .max = 1000),
+	KEY(poll_us, "50", number, .max = 10000),
 	KEY(exit_ms, "200", number, .max = 60000),
 	KEY(return_ms, "2000", number, .max = 600000),
 	KEY(log, "off", choice, .names = log_names),

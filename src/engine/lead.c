@@ -13,10 +13,11 @@
  * thread ticks each two milliseconds, and up to each sixteen while every tick finds that threads
  * have polled: on a slow machine ticks eat into the round trips. A tick that saw no thread poll
  * since the last one polls by itself, unarmed; after twenty quiet milliseconds it takes the word,
- * arms, and sleeps without bound on the channels. From a *sleeping* progress thread a thread that polls or sleeps takes the word at once,
- * and its channels out of the progress thread's own set, so two never sleep on one channel, and a
- * busy thread's completions don't wake it each time (measured in the guest: that alone doubled a
- * round trip). A leader that leaves while the progress thread isn't ticking rings its doorbell.
+ * arms, and sleeps without bound on the channels. From a *sleeping* progress thread a thread that
+ * polls or sleeps takes the word at once, and its channels out of the progress thread's own set, so
+ * two never sleep on one channel, and a busy thread's completions don't wake it each time (measured
+ * in the guest: that alone doubled a round trip). A leader that leaves while the progress thread
+ * isn't ticking rings its doorbell.
  *
  * Why nothing is lost: the word, `ticking` and the number of followers are sequentially consistent.
  *   leaver:  word = nobody; then looks at followers and ticking.
@@ -375,8 +376,9 @@ static uint64_t watch_channels(bool fired)
 		atomic_store(&word, PROGRESS_ASLEEP);
 		if (!atomic_load(&followers_n) || !swap(PROGRESS_ASLEEP, PROGRESS_AWAKE))
 			return 0;
-		xs_progress_channels(atomic_load(&channels), false);
 	}
+	/* On every way here: a follower that leads must be the channels' only sleeper. */
+	xs_progress_channels(atomic_load(&channels), false);
 	atomic_store(&ticking, true);
 	atomic_store(&word, NOBODY);
 	promote();

@@ -2,8 +2,9 @@
 /*
  * Spinning before a sleep. Each thread keeps a moving average of how often its spins paid; below a
  * quarter it only tries now and then. A yield that takes half of the time that a spin may last says
- * that more threads want to run than there are processors: then nobody spins for a while. Between polls the thread yields: on
- * few cores the peer, and a software device's kernel threads, need this very processor.
+ * that more threads want to run than there are processors: then nobody spins for a while. Between
+ * polls the thread yields: on few cores the peer, and a software device's kernel threads, need this
+ * very processor.
  */
 #include "base/clock.h"
 #include "base/config.h"

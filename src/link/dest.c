@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES 4
+#define TRIES 6 /* the peer may still be opening its device: some seconds on a slow machine */
 #define FIRST_DELAY_MS 10 /* quadruples */
 #define NEG_FIRST (10 * XS_NS_PER_S)
 #define NEG_MOST (60 * XS_NS_PER_S)

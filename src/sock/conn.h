@@ -228,7 +228,7 @@ void xs_wake(struct xs_sock *s, unsigned what);
 /* A thread has left a kernel-only call: does a READY wait for that? */
 static inline void xs_ready_nudge(struct xs_sock *s)
 {
-	if (atomic_load_explicit(&s->managed, memory_order_relaxed))
+	if (xs_ready_wanted() && atomic_load_explicit(&s->managed, memory_order_relaxed))
 		xs_drive_soon(s);
 }
 /* Asked on would-block only, since the file description may be shared: O_NONBLOCK or MSG_DONTWAIT;

@@ -160,7 +160,7 @@ void xs_conn_reset(struct xs_sock *s, enum xs_reason why)
 
 bool xs_ready_wanted(void)
 {
-	return atomic_load_explicit(&ready_waiting, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&ready_waiting, memory_order_seq_cst) != 0;
 }
 
 static void look_again(struct xs_sock *s, void *arg)

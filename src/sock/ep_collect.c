@@ -122,8 +122,9 @@ static bool examine(struct xs_ep_set *set, struct xs_ep_item *it, bool edge, uin
 }
 
 /*
- * had: the kernel has reported something in this call. An item that's converted only now may be among
- * it: it is reported by the next call, never twice in one (wrk takes the second EAGAIN for an error).
+ * had: the kernel has reported something in this call. An item that's converted only now may be
+ * among it: it is reported by the next call, never twice in one (wrk takes the second EAGAIN for an
+ * error).
  */
 static int from_list(struct xs_ep_set *set, struct epoll_event *ev, int room, bool had)
 {

@@ -133,6 +133,16 @@ static size_t take_plane(struct pass *p, uint64_t limit)
 	return total;
 }
 
+/* An error that the twin has told us once: it ends the stream, behind what was taken before. */
+static bool hard(struct xs_sock *s, int err)
+{
+	if (err != ECONNRESET && err != EPIPE && err != ETIMEDOUT && err != EHOSTUNREACH)
+		return false;
+	s->error = err;
+	s->peer_rst = true;
+	return true;
+}
+
 /* 1: all below C is out of the twin; 0: FIN; -EAGAIN: more to come; or an error. */
 static ssize_t drop_repeats(struct xs_sock *s, int fd)
 {
@@ -141,8 +151,10 @@ static ssize_t drop_repeats(struct xs_sock *s, int fd)
 
 	while ((n = xs_r_twin_drop(&s->rx)) > 0) {
 		r = xs_real.recv(fd, NULL, n < (1u << 20) ? n : 1u << 20, MSG_TRUNC | MSG_DONTWAIT);
-		if (r <= 0)
-			return r < 0 ? -errno : 0;
+		if (r < 0)
+			return hard(s, errno) ? -EAGAIN : -errno;
+		if (r == 0)
+			return 0;
 		atomic_fetch_add_explicit(&s->rx_twin, (uint64_t)r, memory_order_relaxed);
 		xs_r_twin_took(&s->rx, (uint64_t)r);
 	}
@@ -169,13 +181,8 @@ static ssize_t take_twin(struct pass *p)
 		mh.msg_controllen = p->msg->msg_controllen;
 	}
 	r = xs_real.recvmsg(p->fd, &mh, (p->flags & (MSG_PEEK | MSG_TRUNC)) | MSG_DONTWAIT);
-	if (r < 0 && p->done && errno != EAGAIN && errno != EINTR) {
-		s->error = errno; /* for the next call */
-		s->peer_rst = true;
-		return -EAGAIN;
-	}
 	if (r < 0)
-		return -errno;
+		return hard(s, errno) ? -EAGAIN : -errno;
 	if (!p->done) {
 		p->msg->msg_controllen = mh.msg_controllen;
 	}
@@ -412,7 +419,7 @@ static bool enough(const struct pass *p)
 
 	if (p->done == p->want)
 		return true;
-	if (!p->done || (p->flags & MSG_WAITALL && !(p->flags & MSG_PEEK)))
+	if (!p->done || p->flags & MSG_WAITALL)
 		return false;
 	if (p->s->lowat)
 		xs_real.getsockopt(p->fd, SOL_SOCKET, SO_RCVLOWAT, &lowat, &len);
@@ -447,9 +454,16 @@ static ssize_t receive(struct pass *p)
 			deadline = xs_timeout(p->fd, SO_RCVTIMEO, &timed);
 			asked = true;
 		}
+		if (p->flags & MSG_PEEK && p->done) {
+			if (xs_ready(p->s, POLLRDHUP))
+				break;
+			xs_real.poll(NULL, 0, 1); /* readable already: look again in a while */
+		}
 		r = xs_conn_wait(p->s, p->fd, POLLIN, deadline, !timed, 0);
 		if (r < 0)
 			break;
+		if (p->flags & MSG_PEEK)
+			p->done = 0; /* from the start again */
 	}
 	return p->done ? (ssize_t)p->done : r;
 }
