@@ -53,5 +53,6 @@ for_both_ends() {
 @test "a plain peer may take over, pass on and fork" {
 	for_both_ends forks use
 	for_both_ends rights
-	for_both_ends execs self
+	# An end that execs writes no report line, so "one end alone" can't be proved for it here;
+	# both ends shimmed are in oracle/behaviour.bats.
 }

@@ -281,7 +281,7 @@ static void drive_rx(struct xs_sock *s)
 		xs_rx_ack(s, s->want_ack || s->timed);
 	}
 	if (s->rx.state == XS_R_KERN && !s->ready_wanted && s->rx.t == s->rx.c &&
-	    s->rx.c >= s->rx.copies && !s->rx.frozen && !s->error && !s->peer_rst &&
+	    s->rx.c >= s->rx.copies && !s->rx.frozen && !s->error && !s->peer_rst && !s->eof &&
 	    !xs_r_in_doubt(&s->rx)) {
 		if (s->rd_shut && xs_managed(s))
 			xs_real.shutdown(s->fd, SHUT_RD);

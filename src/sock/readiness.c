@@ -79,6 +79,8 @@ static unsigned rx_bits(struct xs_sock *s, unsigned k)
 {
 	unsigned bits;
 
+	if (s->eof) /* read in band: whether the twin's FIN is here yet or not */
+		return IN_BITS | POLLRDHUP;
 	if (s->rx.state == XS_R_PLANE)
 		return plane_rx(s);
 	bits = twin_rx(s, k);

@@ -361,7 +361,7 @@ static ssize_t take(struct pass *p)
 	struct xs_sock *s = p->s;
 	ssize_t r;
 
-	if (s->gone)
+	if (s->gone || (s->eof && !s->error))
 		return 0;
 	if (s->rx.state == XS_R_PLANE) {
 		r = (ssize_t)take_plane(p, UINT64_MAX);
