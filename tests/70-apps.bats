@@ -160,7 +160,7 @@ iperf() {
 
 start_nginx() {
 	mkdir -p www
-	random_file www/large 3000000
+	random_file www/large 60000000
 	echo hello >www/small
 	cat >nginx.conf <<-END
 		daemon off;
@@ -276,7 +276,7 @@ socat_plain() {
 
 python_http() {
 	mkdir -p www
-	random_file www/large 3000000
+	random_file www/large 60000000
 	start http.log shimmed python3 -m http.server --bind "$ADDR" --directory www "$PORT"
 	await_port "$PORT"
 	shimmed curl -sS "http://$ADDR:$PORT/large" | sha256sum
