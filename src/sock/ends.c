@@ -312,7 +312,7 @@ void xs_fd_pin(int fd, enum xs_reason why)
 		xs_fork_claim(s, fd);
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
-	wait = s->chan != NULL && !s->pin;
+	wait = s->chan != NULL && (!s->pin || xs_managed(s));
 	if (!s->pin) {
 		s->pin = why;
 		s->tx_why = s->rx_why = why;

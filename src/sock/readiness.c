@@ -150,6 +150,8 @@ void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
 	if (!xs_s_on_plane(&s->tx))
 		*serve |= POLLOUT;
 	*watch = s->fd >= 0 && !s->peer_rst && !s->eof && !s->twin_fin_at && !s->partial_since;
+	if (*serve & POLLIN)
+		*watch = false; /* level-triggered: only where a byte means a return */
 	if (s->eof || s->twin_fin_at)
 		*serve &= ~(unsigned)POLLIN;
 	xs_conn_leave(s);

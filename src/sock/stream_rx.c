@@ -361,7 +361,7 @@ static ssize_t take(struct pass *p)
 	struct xs_sock *s = p->s;
 	ssize_t r;
 
-	if (s->gone || (s->eof && !s->error))
+	if (s->gone)
 		return 0;
 	if (s->rx.state == XS_R_PLANE) {
 		r = (ssize_t)take_plane(p, UINT64_MAX);
@@ -393,7 +393,7 @@ static ssize_t take(struct pass *p)
 		return ended(p);
 	if (r == 0)
 		r = twin_fin(p); /* never in doubt before the first READY */
-	return r == -EAGAIN && s->rd_shut ? 0 : r;
+	return r == -EAGAIN && (s->rd_shut || s->eof) ? 0 : r;
 }
 
 static ssize_t pass(struct pass *p)
