@@ -135,7 +135,6 @@ void xs_return_rx(struct xs_sock *s, enum xs_reason why)
 	if ((s->rx.state != XS_R_OPEN && !switched) || !s->rx.linked || s->rx.asked)
 		return;
 	s->rx.asked = true;
-	s->rx.asked_switched = switched;
 	say(s, XS_K_RETURN_ME, s->rx.epoch, s->rx.c, switched ? XS_F_SWITCHED : 0);
 }
 
@@ -341,8 +340,12 @@ static void drive_prepare(struct xs_sock *s)
 	    s->error || s->peer_rst || s->tx.giving)
 		return;
 	if (s->retry_at) {
-		if (xs_now_ns() < s->retry_at)
+		uint64_t now = xs_now_ns();
+
+		if (now < s->retry_at) { /* nearer deadlines have taken the timer meanwhile */
+			xs_drive_in(s, (unsigned)((s->retry_at - now) / XS_NS_PER_MS) + 1);
 			return;
+		}
 		s->retry_at = 0;
 	}
 	why = xs_twin_written(s->fd, s->role == XS_ROLE_CONNECTED, &written, &acked);

@@ -73,10 +73,9 @@ struct xs_r {
 	uint64_t final;	 /* the end of the stream as an in-band FIN told it, in whatever epoch */
 	bool x_known, fin_known, final_known, confirmed;
 	bool linked;
-	bool frozen;	     /* for a hand-over: no read, no SWITCHED, no READY */
-	bool asked;	     /* RETURN_ME is out */
-	bool asked_switched; /* ... and said so */
-	bool pinned;	     /* no READY any more */
+	bool frozen; /* for a hand-over: no read, no SWITCHED, no READY */
+	bool asked;  /* RETURN_ME is out */
+	bool pinned; /* no READY any more */
 };
 
 void xs_s_init(struct xs_s *s);

@@ -66,7 +66,7 @@ uint16_t xs_r_ready(struct xs_r *r)
 	move(r, READY);
 	r->epoch = r->prepared;
 	r->prepared = 0;
-	r->asked = r->asked_switched = false;
+	r->asked = false;
 	return r->epoch;
 }
 
