@@ -261,6 +261,8 @@ static void accepted(struct xs_sock *l, int lfd, int fd, int family)
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
 	xs_policy_begin(s);
+	s->sndbuf = l->sndbuf; /* the kernel's child inherits them */
+	s->lowat = l->lowat;
 	if (xs_conn_name(s) && s->pairing != XS_PAIR_NEVER) {
 		why = fd <= 2 ? XS_R_STDIO
 			      : xs_pair_possible((struct sockaddr *)&s->local,

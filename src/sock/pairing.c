@@ -180,6 +180,8 @@ static void paired(void *user, struct xs_chan *c, const uint8_t *secret)
 		s->link_gone = false;
 		atomic_store_explicit(&s->watching, 0, memory_order_relaxed);
 		memcpy(s->secret, secret, sizeof(s->secret));
+		if (s->sndbuf)
+			xs_chan_ops(c)->tx_limit(c, s->sndbuf);
 		s->tx_why = s->rx_why = XS_R_POLICY;
 		xs_s_link_up(&s->tx);
 		xs_r_link_up(&s->rx);
