@@ -197,9 +197,25 @@ int xs_twin_state(int fd);
 uint32_t xs_twin_unread(int fd);
 bool xs_twin_corked(int fd);
 
-/* --- stream_rx.c, stream_tx.c ---------- */
+/* --- rx_twin.c ---------- */
 /* Looks at the twin at X in R_PLANE, or drops repeats; true: something changed. Locked. */
 bool xs_rx_look(struct xs_sock *s);
+/* Bytes that a read would give now, from all planes: what FIONREAD says. Locked. */
+size_t xs_rx_readable(struct xs_sock *s);
+/* 1: all below C is out of the twin; 0: FIN; -EAGAIN: more to come; or an error. Locked. */
+ssize_t xs_rx_drop(struct xs_sock *s, int fd);
+/* An error that the twin has told us once: it ends the stream, behind what was taken before. */
+bool xs_rx_hard(struct xs_sock *s, int err);
+/* n bytes have left the twin; `data` of them are the program's: no frame, no repeats. */
+static inline void xs_rx_left_twin(struct xs_sock *s, size_t n, size_t data)
+{
+	atomic_fetch_add_explicit(&s->rx_twin, n, memory_order_relaxed);
+	if (s->row)
+		atomic_fetch_add_explicit(&s->row->rx.bytes[XSHIM_KERNEL], data,
+					  memory_order_relaxed);
+}
+
+/* --- stream_rx.c, stream_tx.c ---------- */
 /* Bytes that a read would give now from plane and copies, the twin not counted. Locked. */
 size_t xs_rx_held(struct xs_sock *s);
 /* Acknowledges consumption where due. Locked. */

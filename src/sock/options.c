@@ -165,13 +165,7 @@ static int queued(struct xs_sock *s, int fd, unsigned long req)
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
 	if (req == SIOCINQ) {
-		xs_rx_look(s);
-		n = (int)xs_rx_held(s);
-		if (xs_r_on_twin(&s->rx)) {
-			uint64_t unread = xs_twin_unread(fd), most = xs_r_twin_limit(&s->rx);
-
-			n += (int)(unread < most ? unread : most);
-		}
+		n = (int)xs_rx_readable(s);
 	} else {
 		xs_real.ioctl(fd, req, &n);
 		if (s->tx.state == XS_S_RET)

@@ -67,12 +67,9 @@ static bool below_lowat(struct xs_sock *s)
 {
 	int lowat = 1;
 	socklen_t len = sizeof(lowat);
-	size_t n = xs_rx_held(s);
 
 	xs_real.getsockopt(s->fd, SOL_SOCKET, SO_RCVLOWAT, &lowat, &len);
-	if (xs_r_on_twin(&s->rx))
-		n += xs_twin_unread(s->fd);
-	return n < (size_t)lowat;
+	return xs_rx_readable(s) < (size_t)lowat;
 }
 
 static unsigned rx_bits(struct xs_sock *s, unsigned k)

@@ -22,9 +22,6 @@
 #include "sock/conn.h"
 #include "sock/sock.h"
 
-#define FIN_GRACE_MS \
-	20 /* for bytes that are still in a completion queue when the twin's FIN is here */
-#define PARTIAL_MS 200 /* half a frame from an S whose link died */
 #define LAZY_ACK_MS 20
 
 struct pass {
@@ -50,16 +47,18 @@ bool xs_rx_enter(struct xs_sock *s, int fd, int flags)
 	return false;
 }
 
+static void count(struct xs_sock *s, unsigned plane, size_t n)
+{
+	if (s->row)
+		atomic_fetch_add_explicit(&s->row->rx.bytes[plane], n, memory_order_relaxed);
+}
+
 ssize_t xs_rx_leave(struct xs_sock *s, ssize_t r, int flags)
 {
 	int saved = errno;
 
-	if (r > 0 && !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE))) {
-		atomic_fetch_add_explicit(&s->rx_twin, (uint64_t)r, memory_order_relaxed);
-		if (s->row)
-			atomic_fetch_add_explicit(&s->row->rx.bytes[XSHIM_KERNEL], (uint64_t)r,
-						  memory_order_relaxed);
-	}
+	if (r > 0 && !(flags & (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)))
+		xs_rx_left_twin(s, (size_t)r, (size_t)r);
 	atomic_fetch_sub_explicit(&s->rx_kernel, 1, memory_order_seq_cst);
 	xs_ready_nudge(s);
 	if (r > 0 && atomic_load_explicit(&s->watching, memory_order_relaxed))
@@ -69,12 +68,6 @@ ssize_t xs_rx_leave(struct xs_sock *s, ssize_t r, int flags)
 }
 
 /* --- sources, each under the lock ---------- */
-
-static void count(struct xs_sock *s, unsigned plane, size_t n)
-{
-	if (s->row)
-		atomic_fetch_add_explicit(&s->row->rx.bytes[plane], n, memory_order_relaxed);
-}
 
 static void copy_out(const struct pass *p, size_t skip, const struct iovec *from, int pieces,
 		     size_t n)
@@ -133,34 +126,6 @@ static size_t take_plane(struct pass *p, uint64_t limit)
 	return total;
 }
 
-/* An error that the twin has told us once: it ends the stream, behind what was taken before. */
-static bool hard(struct xs_sock *s, int err)
-{
-	if (err != ECONNRESET && err != EPIPE && err != ETIMEDOUT && err != EHOSTUNREACH)
-		return false;
-	s->error = err;
-	s->peer_rst = true;
-	return true;
-}
-
-/* 1: all below C is out of the twin; 0: FIN; -EAGAIN: more to come; or an error. */
-static ssize_t drop_repeats(struct xs_sock *s, int fd)
-{
-	uint64_t n;
-	ssize_t r;
-
-	while ((n = xs_r_twin_drop(&s->rx)) > 0) {
-		r = xs_real.recv(fd, NULL, n < (1u << 20) ? n : 1u << 20, MSG_TRUNC | MSG_DONTWAIT);
-		if (r < 0)
-			return hard(s, errno) ? -EAGAIN : -errno;
-		if (r == 0)
-			return 0;
-		atomic_fetch_add_explicit(&s->rx_twin, (uint64_t)r, memory_order_relaxed);
-		xs_r_twin_took(&s->rx, (uint64_t)r);
-	}
-	return 1;
-}
-
 /* The twin up to X. Bytes, 0 (FIN), -EAGAIN, an error. */
 static ssize_t take_twin(struct pass *p)
 {
@@ -182,120 +147,16 @@ static ssize_t take_twin(struct pass *p)
 	}
 	r = xs_real.recvmsg(p->fd, &mh, (p->flags & (MSG_PEEK | MSG_TRUNC)) | MSG_DONTWAIT);
 	if (r < 0)
-		return hard(s, errno) ? -EAGAIN : -errno;
-	if (!p->done) {
+		return xs_rx_hard(s, errno) ? -EAGAIN : -errno;
+	if (!p->done)
 		p->msg->msg_controllen = mh.msg_controllen;
-	}
 	p->done += (size_t)r;
 	if (r > 0 && !(p->flags & MSG_PEEK)) {
-		atomic_fetch_add_explicit(&s->rx_twin, (uint64_t)r, memory_order_relaxed);
+		xs_rx_left_twin(s, (size_t)r, (size_t)r);
 		xs_r_twin_took(&s->rx, (uint64_t)r);
 		xs_r_consumed(&s->rx, (uint64_t)r);
-		count(s, XSHIM_KERNEL, (size_t)r);
 	}
 	return r;
-}
-
-/* --- the twin at X ---------- */
-
-static void decoded(struct xs_sock *s, const char *how)
-{
-	uint64_t keep = s->rx.copies - s->rx.c;
-
-	XS_LOG(INFO, "fd=%d rx plane->kernel at %llu epoch %u: %s", s->fd,
-	       (unsigned long long)s->rx.c, s->rx.epoch, how);
-	if (s->chan)
-		xs_chan_ops(s->chan)->rx_close(s->chan, keep);
-	s->partial_since = s->twin_fin_at = 0;
-	if (s->row)
-		atomic_fetch_add_explicit(&s->row->rx.returns, 1, memory_order_relaxed);
-	xs_wake(s, XS_WHAT_MOVED | POLLIN);
-}
-
-static bool look_frame(struct xs_sock *s, const struct xs_return_frame *f)
-{
-	struct xs_return_frame sink;
-
-	if (!xs_r_frame_valid(&s->rx, f->sequence, f->epoch, f->a)) {
-		xs_conn_reset(s, XS_R_UNSEEN_WRITER);
-		return true;
-	}
-	if (xs_real.recv(s->fd, &sink, sizeof(sink), MSG_DONTWAIT) != (ssize_t)sizeof(sink)) {
-		xs_conn_reset(s, XS_R_UNSEEN_READER);
-		return true;
-	}
-	atomic_fetch_add_explicit(&s->rx_twin, sizeof(sink), memory_order_relaxed);
-	xs_r_decoded_frame(&s->rx, f->a, xs_chan_ops(s->chan)->rx_avail(s->chan));
-	decoded(s, "frame");
-	return true;
-}
-
-static bool look_bytes(struct xs_sock *s, const struct xs_return_frame *f, size_t n)
-{
-	size_t cmp = n < sizeof(f->secret) ? n : sizeof(f->secret);
-
-	if (!memcmp(f->secret, s->secret, cmp)) {
-		if (n == sizeof(*f))
-			return look_frame(s, f);
-		if (!s->partial_since)
-			s->partial_since = xs_now_ns();
-		/* S said that all is in: it can't be a frame that's still coming. */
-		if (s->rx.confirmed ||
-		    (xs_r_in_doubt(&s->rx) &&
-		     xs_now_ns() - s->partial_since < PARTIAL_MS * XS_NS_PER_MS)) {
-			xs_drive_in(s, PARTIAL_MS);
-			return false;
-		}
-	} else if (s->rx.confirmed) {
-		xs_conn_reset(s, XS_R_UNSEEN_WRITER);
-		return true;
-	}
-	xs_r_decoded_plain(&s->rx, xs_chan_ops(s->chan)->rx_avail(s->chan));
-	decoded(s, "plain");
-	return true;
-}
-
-/* A FIN at X. Bytes that the plane still brings come first. */
-static bool look_fin(struct xs_sock *s)
-{
-	if (xs_r_at_fin(&s->rx)) {
-		s->eof = true;
-		if (!s->rx.frozen)
-			return false;
-		xs_r_decoded_fin(&s->rx);
-		decoded(s, "fin");
-		return true;
-	}
-	if (!s->twin_fin_at)
-		s->twin_fin_at = xs_now_ns();
-	if (xs_now_ns() - s->twin_fin_at < FIN_GRACE_MS * XS_NS_PER_MS) {
-		xs_drive_in(s, FIN_GRACE_MS);
-		return false;
-	}
-	xs_conn_reset(s, XS_R_PEER_KILLED);
-	return true;
-}
-
-bool xs_rx_look(struct xs_sock *s)
-{
-	struct xs_return_frame f;
-	ssize_t n;
-
-	if (s->fd < 0 || !s->chan || s->error || s->gone)
-		return false;
-	if (s->rx.state != XS_R_PLANE)
-		return drop_repeats(s, s->fd), false;
-	n = xs_real.recv(s->fd, &f, sizeof(f), MSG_PEEK | MSG_DONTWAIT);
-	if (n > 0)
-		return look_bytes(s, &f, (size_t)n);
-	if (n == 0)
-		return xs_chan_ops(s->chan)->rx_avail(s->chan) ? false : look_fin(s);
-	if (errno == EAGAIN || errno == EINTR)
-		return false;
-	s->error = errno;
-	s->peer_rst = true;
-	xs_wake(s, ~0u);
-	return true;
 }
 
 size_t xs_rx_held(struct xs_sock *s)
@@ -386,7 +247,7 @@ static ssize_t take(struct pass *p)
 		if (r)
 			return r;
 	}
-	r = drop_repeats(s, p->fd);
+	r = xs_rx_drop(s, p->fd);
 	if (r == 1)
 		r = take_twin(p);
 	if (r == -EAGAIN && s->error)

@@ -48,15 +48,25 @@ bool xs_tx_enter(struct xs_sock *s, int fd, int flags)
 	return false;
 }
 
+static void count(struct xs_sock *s, unsigned plane, size_t n)
+{
+	if (s->row)
+		atomic_fetch_add_explicit(&s->row->tx.bytes[plane], n, memory_order_relaxed);
+}
+
+/* The twin has taken n bytes; `data` of them are the program's, the rest is a frame's. */
+static void into_twin(struct xs_sock *s, size_t n, size_t data)
+{
+	atomic_fetch_add_explicit(&s->tx_twin, n, memory_order_relaxed);
+	count(s, XSHIM_KERNEL, data);
+}
+
 ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r, int flags)
 {
 	int saved = errno;
 
 	if (r > 0) {
-		atomic_fetch_add_explicit(&s->tx_twin, (uint64_t)r, memory_order_relaxed);
-		if (s->row)
-			atomic_fetch_add_explicit(&s->row->tx.bytes[XSHIM_KERNEL], (uint64_t)r,
-						  memory_order_relaxed);
+		into_twin(s, (size_t)r, (size_t)r);
 		s->more = (flags & MSG_MORE) != 0;
 	}
 	atomic_fetch_sub_explicit(&s->tx_kernel, 1, memory_order_seq_cst);
@@ -84,10 +94,7 @@ static ssize_t put_twin(struct out *o)
 	r = xs_real.sendmsg(o->fd, &mh, o->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (r < 0)
 		return -errno;
-	atomic_fetch_add_explicit(&s->tx_twin, (uint64_t)r, memory_order_relaxed);
-	if (s->row)
-		atomic_fetch_add_explicit(&s->row->tx.bytes[XSHIM_KERNEL], (uint64_t)r,
-					  memory_order_relaxed);
+	into_twin(s, (size_t)r, (size_t)r);
 	s->more = (o->flags & MSG_MORE) != 0;
 	o->done += (size_t)r;
 	return r;
@@ -130,9 +137,7 @@ static ssize_t put_plane(struct out *o, unsigned flags)
 	if (r <= 0)
 		return r == 0 || r == -ENOTCONN ? -EAGAIN : r; /* dead: the return is on its way */
 	xs_s_took(&s->tx, (uint64_t)r);
-	if (s->row)
-		atomic_fetch_add_explicit(&s->row->tx.bytes[ops->plane], (uint64_t)r,
-					  memory_order_relaxed);
+	count(s, ops->plane, (size_t)r);
 	o->done += (size_t)r;
 	return r;
 }
@@ -189,13 +194,19 @@ static ssize_t put(struct out *o)
 		return r;
 	switch (s->tx.state) {
 	case XS_S_READY:
-		return put_first(o);
+		r = put_first(o);
+		break;
 	case XS_S_PLANE:
 	case XS_S_SWD:
-		return put_plane(o, s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
+		r = put_plane(o, s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
+		break;
 	default:
 		return put_twin(o);
 	}
+	if (r != -ENOMEM)
+		return r;
+	xs_return_tx(s, XS_R_NO_MEMORY); /* the kernel may find room where we don't */
+	return put(o);
 }
 
 static ssize_t locked_pass(struct out *o)
@@ -344,7 +355,7 @@ size_t xs_tx_frame(struct xs_sock *s, struct xs_return_frame *f, struct iovec *i
 static bool lazy(struct xs_sock *s)
 {
 	s->lazy_frame = !s->tx.linked && s->tx.frame_left == XS_FRAME_SIZE &&
-			s->tx.flush >= s->tx.end && !s->writing && !s->wr_shut &&
+			s->tx.flush >= s->tx.end && !s->writing && !s->wr_shut && !s->tx.giving &&
 			(xs_now_ns() - s->ret_since < LAZY_MS * XS_NS_PER_MS ||
 			 xs_twin_state(s->fd) == TCP_CLOSE_WAIT);
 	return s->lazy_frame;
@@ -377,10 +388,7 @@ bool xs_tx_flush(struct xs_sock *s)
 			xs_conn_reset(s, XS_R_TWIN_DEAD);
 			r = (ssize_t)(s->tx.end - s->tx.flush + s->tx.frame_left);
 		}
-		atomic_fetch_add_explicit(&s->tx_twin, (uint64_t)r, memory_order_relaxed);
-		if (s->row && (uint64_t)r > frame)
-			atomic_fetch_add_explicit(&s->row->tx.bytes[XSHIM_KERNEL],
-						  (uint64_t)r - frame, memory_order_relaxed);
+		into_twin(s, (size_t)r, (size_t)r > frame ? (size_t)r - frame : 0);
 		xs_s_flushed_bytes(&s->tx, (uint64_t)r);
 	}
 	XS_LOG(INFO, "fd=%d tx plane->kernel all in, epoch %u: %s", s->fd, s->tx.epoch,
