@@ -15,7 +15,7 @@ TEST_LIB=$BUILD/test/libxshim.so
 plane() {
 	case ${BATS_TEST_FILENAME##*/} in
 	1*) echo kernel ;;
-	20*) echo test ;;
+	20* | 4*) echo test ;;
 	30*) echo rc ;;
 	*) echo "${XSHIM_TEST_PLANE:-kernel}" ;;
 	esac

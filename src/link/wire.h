@@ -66,9 +66,10 @@ static_assert(offsetof(struct xs_seghdr, length) == 12 &&
 /* The only foreign bytes ever written into a twin: design 2.3, Invariant D. */
 struct xs_return_frame {
 	uint8_t secret[16];
-	uint32_t sequence; /* frames on this direction so far */
-	uint32_t epoch;
-	uint64_t a; /* the stream goes on from here */
+	uint16_t sequence; /* frames on this direction so far */
+	uint16_t epoch;
+	uint32_t kept; /* bytes that follow and were on the plane: behind them the epoch is over */
+	uint64_t a;    /* the stream goes on from here */
 };
 static_assert(sizeof(struct xs_return_frame) == 32, "RETURN frame is 32 bytes");
 

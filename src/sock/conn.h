@@ -40,7 +40,7 @@ enum xs_role {
 };
 
 enum xs_pairing {
-	XS_PAIR_NONE, /* not asked yet; or asked and refused for now (retry_at) */
+	XS_PAIR_NONE, /* not asked yet; or asked and refused for now (pair_at) */
 	XS_PAIR_ASKING,
 	XS_PAIR_DONE,  /* chan is there */
 	XS_PAIR_NEVER, /* a final reason, or a socket that isn't eligible */
@@ -82,7 +82,8 @@ struct xs_sock {
 	enum xs_pairing pairing;
 	enum xs_reason tx_why, rx_why; /* why that direction isn't on a better plane */
 	enum xs_reason pin;  /* the whole connection stays on the kernel, for this reason */
-	uint64_t retry_at;   /* next try to pair or to upgrade (xs_now_ns); 0: none */
+	uint64_t pair_at;    /* next try to pair (xs_now_ns); 0: any time */
+	uint64_t retry_at;   /* next try to upgrade; 0: any time */
 	uint32_t backoff_ms; /* after transient returns: 1 s doubling to 60 s */
 
 	/* Sending. */
@@ -96,6 +97,7 @@ struct xs_sock {
 	bool lazy_frame;		   /* a frame with nothing behind it waits for a reason */
 	uint64_t stall_since, stall_acked; /* a full window seen, and what was acknowledged then */
 	uint64_t ready_acks;		   /* FIRST's proof: R's count in READY */
+	bool tx_doubt;	/* the link died where no frame tells R that all of an epoch is in */
 	bool link_gone; /* the channel's link is dead: another pairing once all is back */
 
 	/* Receiving. */

@@ -359,7 +359,11 @@ static void drive_prepare(struct xs_sock *s)
 		say(s, XS_K_PREPARE, s->tx.epoch, (uint64_t)((int64_t)acked - s->tx.base), 0);
 }
 
-/* The link is dead and both directions are plainly on the kernel: free for another pairing [12]. */
+/*
+ * The link is dead and both directions are plainly on the kernel: free for another pairing [12].
+ * One that has left an end in doubt [9] asks soon, although it mustn't upgrade yet: FLUSHED, told
+ * over the new link, makes a clean end out of what would be ECONNRESET.
+ */
 static void drive_unlink(struct xs_sock *s)
 {
 	if (!s->link_gone || s->tx.state != XS_S_KERN || s->rx.state != XS_R_KERN ||
@@ -369,6 +373,10 @@ static void drive_unlink(struct xs_sock *s)
 	xs_chan_ops(s->chan)->close(s->chan, false);
 	s->chan = NULL;
 	s->link_gone = false;
+	if (s->retry_at) /* else it wasn't upgraded */
+		s->pair_at = s->tx_doubt || xs_r_in_doubt(&s->rx)
+				     ? xs_now_ns() + s->backoff_ms * XS_NS_PER_MS / 100
+				     : s->retry_at;
 	s->pairing = s->pin ? XS_PAIR_NEVER : XS_PAIR_NONE;
 	if (!s->pin && s->role == XS_ROLE_CONNECTED)
 		atomic_store_explicit(&s->watching, 1, memory_order_relaxed);

@@ -125,6 +125,7 @@ static void dead(void *user, enum xs_reason why)
 
 	XS_LOG(INFO, "fd=%d link dead: %s", s->fd, xs_reason_name(why));
 	s->ret_since = xs_now_ns();
+	s->tx_doubt = s->tx.told < s->tx.epoch && s->tx.state != XS_S_SWD;
 	s->tx.linked = false;
 	xs_return_tx(s, why);
 	s->tx.linked = true;

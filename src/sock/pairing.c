@@ -207,7 +207,7 @@ static void refused(void *user, enum xs_reason why, uint32_t retry_ms)
 	if (s->pairing == XS_PAIR_ASKING) {
 		s->tx_why = s->rx_why = why;
 		s->pairing = retry_ms ? XS_PAIR_NONE : XS_PAIR_NEVER;
-		s->retry_at = retry_ms ? xs_now_ns() + retry_ms * XS_NS_PER_MS : 0;
+		s->pair_at = retry_ms ? xs_now_ns() + retry_ms * XS_NS_PER_MS : 0;
 		if (!retry_ms)
 			atomic_store_explicit(&s->watching, 0, memory_order_relaxed);
 		XS_LOG(INFO, "fd=%d stays on the kernel: %s", s->fd, xs_reason_name(why));
@@ -246,9 +246,9 @@ static void start(struct xs_sock *s)
 
 	if (s->pairing != XS_PAIR_NONE || s->pin || s->fd < 0 || !xs_conn_name(s))
 		return;
-	if (s->retry_at && xs_now_ns() < s->retry_at)
+	if (s->pair_at && xs_now_ns() < s->pair_at)
 		return;
-	s->retry_at = 0;
+	s->pair_at = 0;
 	why = xs_policy_excluded(s);
 	if (!why)
 		why = xs_pair_possible((struct sockaddr *)&s->local, (struct sockaddr *)&s->peer);

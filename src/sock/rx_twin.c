@@ -71,7 +71,7 @@ static bool look_frame(struct xs_sock *s, const struct xs_return_frame *f)
 {
 	struct xs_return_frame sink;
 
-	if (!xs_r_frame_valid(&s->rx, f->sequence, f->epoch, f->a)) {
+	if (!xs_r_frame_valid(&s->rx, f)) {
 		xs_conn_reset(s, XS_R_UNSEEN_WRITER);
 		return true;
 	}
@@ -80,7 +80,7 @@ static bool look_frame(struct xs_sock *s, const struct xs_return_frame *f)
 		return true;
 	}
 	xs_rx_left_twin(s, sizeof(sink), 0);
-	xs_r_decoded_frame(&s->rx, f->a, xs_chan_ops(s->chan)->rx_avail(s->chan));
+	xs_r_decoded_frame(&s->rx, f, xs_chan_ops(s->chan)->rx_avail(s->chan));
 	decoded(s, "frame");
 	return true;
 }

@@ -341,6 +341,7 @@ size_t xs_tx_frame(struct xs_sock *s, struct xs_return_frame *f, struct iovec *i
 	memcpy(f->secret, s->secret, sizeof(f->secret));
 	f->sequence = s->tx.frames;
 	f->epoch = s->tx.epoch;
+	f->kept = (uint32_t)(s->tx.end - s->tx.a);
 	f->a = s->tx.a;
 	iov->iov_base = (char *)f + sizeof(*f) - left;
 	iov->iov_len = left;

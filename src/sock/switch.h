@@ -46,7 +46,7 @@ struct xs_s {
 	uint16_t flushed; /* the last epoch that FLUSHED was sent for on this link */
 	uint16_t told;	  /* ... and that has completed */
 	uint16_t reply;	  /* RETURNED is due for this epoch; 0: none */
-	uint32_t frames;  /* RETURN frames written so far: the next one's sequence */
+	uint16_t frames;  /* RETURN frames written so far: the next one's sequence */
 	int64_t base;
 	uint64_t x, end;    /* X; the next offset to send */
 	uint64_t acked;	    /* kept from here; end + 1: the FIN is consumed too */
@@ -64,12 +64,14 @@ struct xs_r {
 	uint16_t epoch;	   /* READY was sent for it; 0: none so far */
 	uint16_t prepared; /* a PREPARE that waits for its answer; 0: none */
 	uint16_t flushed;  /* FLUSHED has come for it */
-	uint32_t frames;   /* frames seen so far */
+	uint16_t framed;   /* the last epoch that was returned by a frame */
+	uint16_t frames;   /* frames seen so far */
 	int64_t base;
 	uint64_t c;	 /* consumed by the application */
 	uint64_t t;	 /* the offset at which the twin is read */
 	uint64_t x, fin; /* valid if x_known, fin_known */
 	uint64_t copies; /* announced copies are served up to here after a return */
+	uint64_t whole;	 /* all of the framed epoch is out of the twin once it's read up to here */
 	uint64_t final;	 /* the end of the stream as an in-band FIN told it, in whatever epoch */
 	bool x_known, fin_known, final_known, confirmed;
 	bool linked;
@@ -130,9 +132,11 @@ static inline bool xs_r_on_twin(const struct xs_r *r)
 {
 	return r->state <= XS_R_OPEN;
 }
-static inline bool xs_r_in_doubt(const struct xs_r *r) /* [9], [15] */
+/* [9], [15] Bytes of the last epoch may be missing in the twin: neither FLUSHED nor all that a
+ * frame had promised has come. */
+static inline bool xs_r_in_doubt(const struct xs_r *r)
 {
-	return r->epoch > r->flushed;
+	return r->epoch > r->flushed && (r->framed < r->epoch || r->t < r->whole);
 }
 bool xs_r_prepare(struct xs_r *r, uint16_t epoch); /* [14] true: READY is wanted */
 /* [3] READY may be sent as far as the protocol goes. */
@@ -151,8 +155,9 @@ void xs_r_twin_took(struct xs_r *r, uint64_t n);
 void xs_r_consumed(struct xs_r *r, uint64_t n);
 /* PLANE: the twin at X has told how S returned; `placed` = contiguous copies above C. */
 void xs_r_decoded_plain(struct xs_r *r, uint64_t placed);
-bool xs_r_frame_valid(const struct xs_r *r, uint32_t sequence, uint32_t epoch, uint64_t a);
-void xs_r_decoded_frame(struct xs_r *r, uint64_t a, uint64_t placed);
+struct xs_return_frame;
+bool xs_r_frame_valid(const struct xs_r *r, const struct xs_return_frame *f);
+void xs_r_decoded_frame(struct xs_r *r, const struct xs_return_frame *f, uint64_t placed);
 void xs_r_decoded_fin(struct xs_r *r); /* [8] */
 /* Answer to RETURN_ME. True: the epoch is over, the plane's bytes are to be dropped. */
 bool xs_r_returned(struct xs_r *r, uint16_t epoch);

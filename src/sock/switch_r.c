@@ -137,18 +137,20 @@ void xs_r_decoded_plain(struct xs_r *r, uint64_t placed)
 	leave(r);
 }
 
-bool xs_r_frame_valid(const struct xs_r *r, uint32_t sequence, uint32_t epoch, uint64_t a)
+bool xs_r_frame_valid(const struct xs_r *r, const struct xs_return_frame *f)
 {
-	return r->state == XS_R_PLANE && sequence == r->frames && epoch == r->epoch && a >= r->x &&
-	       a <= r->c;
+	return r->state == XS_R_PLANE && f->sequence == r->frames && f->epoch == r->epoch &&
+	       f->a >= r->x && f->a <= r->c && r->c - f->a <= f->kept;
 }
 
-void xs_r_decoded_frame(struct xs_r *r, uint64_t a, uint64_t placed)
+void xs_r_decoded_frame(struct xs_r *r, const struct xs_return_frame *f, uint64_t placed)
 {
 	r->frames++;
-	r->base = (int64_t)r->x + r->base + XS_FRAME_SIZE - (int64_t)a;
+	r->framed = r->epoch;
+	r->whole = f->a + f->kept;
+	r->base = (int64_t)r->x + r->base + XS_FRAME_SIZE - (int64_t)f->a;
 	r->copies = r->c + placed;
-	r->t = a;
+	r->t = f->a;
 	leave(r);
 }
 

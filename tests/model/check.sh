@@ -45,6 +45,7 @@ hold writer and reader handed over|-DGIVES=1 -DHANDOVERS=1 -DSTALLS=0 -DDEATHS=0
 hold sender killed|-DKILLS=1 -DDEATHS=0
 hold sender killed, hand-over|-DKILLS=1 -DHANDOVERS=1 -DSTALLS=0 -DDEATHS=0 -DK=5
 hold sender killed, writer handed over|-DKILLS=1 -DGIVES=1 -DSTALLS=0 -DDEATHS=0
+hold sender killed, link death, ends that a frame proves|-DKILLS=1 -DLIMIT=1
 hold upgrades come back|-DEAGER=1 -DDEATHS=0
 hold upgrades come back, landing memory|-DEAGER=1 -DLANDING=1 -DDEATHS=0
 hold unseen writer after CONFIRMED|-DFOREIGN=1 -DDEATHS=0
@@ -91,6 +92,7 @@ fail mutant 12: kept bytes outside at hand-over|-DMUTANT=12 -DGIVES=1
 fail mutant 13: writer leaves without FLUSHED|-DMUTANT=13 -DGIVES=1 -DKILLS=1 -DDEATHS=0
 fail mutant 14: FIN before FLUSHED completes|-DMUTANT=14 -DKILLS=1 -DDEATHS=0
 fail mutant 15: no RETURNED once S has given|-DMUTANT=15 -DGIVES=1 -DHANDOVERS=1 -DDEATHS=0
+fail mutant 16: a frame is the end of all doubt|-DMUTANT=16 -DKILLS=1 -DDEATHS=0
 fail READY mutant 1: no look after entering|-DMUTANT=1|ready.pml
 fail READY mutant 2: counter before state|-DMUTANT=2|ready.pml
 fail READY mutant 3: no fence after entering|-DMUTANT=3|ready.pml

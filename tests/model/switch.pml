@@ -49,6 +49,9 @@
 #ifndef KILLS
 #define KILLS 0     /* 1: S's process may be killed (without DEATHS: README.md); FLUSHED is sent */
 #endif
+#ifndef LIMIT
+#define LIMIT 0     /* 1: a link's death may end in a reset where S returned without a frame */
+#endif
 #ifndef FOREIGN
 #define FOREIGN 0   /* somebody unseen writes: 1: once R has seen CONFIRMED; 2: once FIRST is out */
 #endif
@@ -74,7 +77,7 @@
 #define MUTANT 0
 #endif
 
-#define F 2         /* length of a RETURN frame: its head has A, its tail the epoch */
+#define F 2         /* length of a RETURN frame: its head has A, its tail the epoch and the kept end */
 #define NONE 255
 #define ALIEN 99    /* the byte of an unseen writer */
 #define FIRST 1     /* flags of a segment */
@@ -119,6 +122,7 @@ byte fly[N];                 /* requests not completed, by offset */
 bit rdead, rconf, reof, kfin, broken;
 byte rend0, rend1;           /* the last epoch whose END this lane brought (or that was drained) */
 byte rflushed;               /* FLUSHED has come for this epoch; S sees that as its completion */
+byte rframed, rwhole;        /* the last epoch that a frame returned; its bytes end here */
 bit froz, asked; byte rann;  /* hand-over: reading frozen; RETURN_ME sent; bytes announced */
 
 hidden byte m, e, o, v, f, i, b; /* scratch, within a d_step only */
@@ -145,7 +149,8 @@ hidden byte m, e, o, v, f, i, b; /* scratch, within a d_step only */
 	(!R_DOUBT || full(twin) || WITHOUT == 15) && /* [15] */ \
 	(len(twin) >= rann || (full(twin) && WITHOUT != 7))) /* [6], [7] */
 #define UP_TO_X (R_TWIN && (rx == NONE || T < rx))
-#define R_DOUBT (KILLS && WITHOUT != 9 && rep > rflushed) /* [9] */
+#define R_WHOLE (rframed == rep && (T >= rwhole || MUTANT == 16)) /* all that the frame promised */
+#define R_DOUBT (KILLS && WITHOUT != 9 && rep > rflushed && !R_WHOLE) /* [9] */
 /* nobody waits: S for READY or SWITCHED, a giver for his turn, a returned stream for its upgrade */
 #define SETTLED (!giving && (sdead || rst == R_OUT || (sst != S_PREP && sst != S_PLANE)) && \
 	(!EAGER || sst == S_READY || (sst == S_SWD && !stalls)))
@@ -222,8 +227,8 @@ endS:	do /* the writer, over the kernel; in S_OUT it's the one without the shim 
 		ROOMY && SLOT_FREE -> s_seg(snext, acc, S_FLAGS); snext++; acc++ }
 	:: atomic { !quiet && S_ON_PLANE && resends > 0 && sack < snext && CAN_S -> resends--;
 		s_seg(sack, sack + acc - snext, (sst == S_PLANE && sack == sx -> FIRST : S_FLAGS)) }
-	/* ... behind the kept bytes */
-	:: d_step { !quiet && sst == S_RET && acc < N && !sclosed && snext - sflush < W && ROOMY ->
+	/* ... behind the kept bytes; where S may be killed they wait, as they always do in the code */
+	:: d_step { !KILLS && !quiet && sst == S_RET && acc < N && !sclosed && snext - sflush < W && ROOMY ->
 		snext++; acc++ }
 	/* the writer is done: FIN in band, or on the twin behind everything else and FLUSHED */
 	:: d_step { !quiet && !sclosed -> sclosed = 1 }
@@ -241,7 +246,7 @@ endS:	do /* the writer, over the kernel; in S_OUT it's the one without the shim 
 	:: d_step { !quiet && sst == S_OUT && !sgone -> s_gone() }
 	/* return: frame, then kept bytes, as the twin takes them */
 	:: d_step { sst == S_RET && sfr > 0 && nfull(twin) ->
-		if :: sfr == 2 -> twin!FHEAD(sflush) :: else -> twin!FTAIL(sep) fi;
+		if :: sfr == 2 -> twin!FHEAD(sflush) :: else -> twin!FTAIL(sep * 16 + snext) fi;
 		kw++; sown++; sfr-- }
 	:: d_step { sst == S_RET && sfr == 0 && sflush < snext && nfull(twin) ->
 		twin!DATA(sflush + acc - snext); kw++; sown++; sflush++ }
@@ -274,7 +279,7 @@ endS:	do /* the writer, over the kernel; in S_OUT it's the one without the shim 
 
 inline deliver(val) { assert(val == cons); cons++; rC++ }
 inline eof() { assert(sclosed && cons == acc); reof = 1 }
-inline r_reset() { assert(killed || alien); broken = 1 }
+inline r_reset() { assert(killed || alien || (LIMIT && rframed != rep)); broken = 1 }
 inline r_leave() { /* the epoch is over; what was announced is kept */
 	i = rhi;
 	do :: i < N -> have[i] = 0; i++ :: else -> break od;
@@ -339,7 +344,8 @@ proctype R() {
 	/* the twin at offset X: how S returned */
 	:: d_step { HEAD(FHEAD) && rst == R_PLANE && len(twin) > 1 -> twin?m(o); twin?m(e);
 		if
-		:: m == FTAIL -> assert(e == rep && o <= rC); kr = kr + F;
+		:: m == FTAIL -> v = e % 16; e = e / 16; assert(e == rep && o <= rC && rC <= v); kr = kr + F;
+			if :: KILLS -> rframed = rep; rwhole = v :: else fi;
 			if :: MUTANT != 10 -> rbase = (rx + rbase) + F - o :: else fi;
 			r_decoded()
 		:: else -> r_reset()

@@ -100,6 +100,8 @@ void oracle_self_pair(int fd[2]);
 void warm_ping(int fd);
 void warm_echo(int fd);
 int oracle_fast(void); /* a plane other than the kernel's is wanted */
+/* Both directions of the descriptor stand on it; the kernel's: always false. */
+int oracle_standing(int fd);
 /* The wanted plane can't prove that a killed peer's stream was complete. */
 void say_killed_end(ssize_t n, int err);
 

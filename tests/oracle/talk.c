@@ -151,7 +151,7 @@ int oracle_fast(void)
 	return plane && strcmp(plane, "kernel") != 0;
 }
 
-static int standing_there(int fd)
+int oracle_standing(int fd)
 {
 	struct oracle_ask ask = {.pid = getpid(), .fd = fd};
 
@@ -184,7 +184,7 @@ static void ping_until_there(int from, int to)
 		ping(from, to, 'p');
 	if (!oracle_fast())
 		return;
-	while (!standing_there(from) && now_ms() < deadline) {
+	while (!oracle_standing(from) && now_ms() < deadline) {
 		for (int i = 0; i < WARM_ROUNDS / 2; i++)
 			ping(from, to, 'p');
 	}

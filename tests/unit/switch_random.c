@@ -39,9 +39,10 @@ static struct {
 	uint64_t acc;	 /* bytes accepted */
 	struct lane s2r[2], r2s[2];
 	bool up, closed, eof, failed;
+	bool killed;		      /* S is: its twin ends where it stood */
 	uint8_t have[TOTAL + WINDOW]; /* placed on the plane, by offset */
 	uint8_t frame[XS_FRAME_SIZE];
-	unsigned returns, frames, plains, deaths, switches;
+	unsigned returns, frames, plains, deaths, switches, proved;
 } w;
 
 static uint64_t seed;
@@ -90,6 +91,13 @@ static void deliver(uint8_t b)
 {
 	if (w.r.c >= w.acc || b != val(w.r.c))
 		fail("wrong byte");
+}
+
+static void end_of_file(void)
+{
+	w.eof = true;
+	if (w.r.c != w.acc || !(w.closed || w.killed))
+		fail("early end of file");
 }
 
 /* --- S -------------------------------------------------------------------------------------------
@@ -143,7 +151,10 @@ static void s_write(void)
 
 static void s_flush(void)
 {
-	struct xs_return_frame f = {.sequence = w.s.frames, .epoch = w.s.epoch, .a = w.s.a};
+	struct xs_return_frame f = {.sequence = w.s.frames,
+				    .epoch = w.s.epoch,
+				    .kept = (uint32_t)(w.s.end - w.s.a),
+				    .a = w.s.a};
 	unsigned n = some(TWIN - w.in_twin);
 	uint8_t b[32];
 
@@ -246,21 +257,25 @@ static void r_look(void)
 	if (w.r.state != XS_R_PLANE || (!w.in_twin && !w.twin_fin))
 		return;
 	if (!w.in_twin) {
-		if (!n && xs_r_twin_fin(&w.r) == XS_FIN_RESET && !w.s2r[0].n && !w.s2r[1].n)
+		if (n || xs_r_twin_fin(&w.r) != XS_FIN_RESET || w.s2r[0].n || w.s2r[1].n)
+			return;
+		w.eof = true; /* ECONNRESET */
+		if (!w.killed)
 			fail("FIN at X, bytes missing");
 		return;
 	}
 	memcpy(&f, w.twin, w.in_twin < sizeof(f) ? w.in_twin : sizeof(f));
 	if (w.in_twin >= sizeof(f) && ours) {
-		if (!xs_r_frame_valid(&w.r, f.sequence, f.epoch, f.a))
+		if (!xs_r_frame_valid(&w.r, &f))
 			return fail("frame not valid");
 		twin_drop(sizeof(f));
-		xs_r_decoded_frame(&w.r, f.a, n);
+		xs_r_decoded_frame(&w.r, &f, n);
 		w.frames++;
 	} else if (!w.r.confirmed && !ours) {
 		xs_r_decoded_plain(&w.r, n);
 		w.plains++;
 	} else {
+		w.eof |= w.killed; /* half a frame, and no more will come: ECONNRESET */
 		return;
 	}
 	drop_placed(n);
@@ -270,14 +285,14 @@ static void r_read_twin(void)
 {
 	uint64_t n = xs_r_twin_drop(&w.r);
 
-	if (n) {
+	if (n && (w.in_twin || !w.twin_fin)) {
 		n = n < w.in_twin ? n : w.in_twin;
 		twin_drop((unsigned)n);
 		xs_r_twin_took(&w.r, n);
 		return;
 	}
 	n = xs_r_twin_limit(&w.r);
-	if (w.r.c < w.r.copies || w.r.t != w.r.c)
+	if (w.r.c < w.r.copies || (w.r.t != w.r.c && !w.killed))
 		return;
 	n = n < w.in_twin ? n : w.in_twin;
 	n = n ? some(n) : 0;
@@ -290,12 +305,15 @@ static void r_read_twin(void)
 	if (!w.in_twin && w.twin_fin && xs_r_on_twin(&w.r)) {
 		enum xs_r_fin fin = xs_r_twin_fin(&w.r);
 
-		if (fin == XS_FIN_EOF)
-			w.eof = true;
-		if (fin == XS_FIN_RESET && !w.deaths)
+		if (fin == XS_FIN_EOF) {
+			w.proved +=
+				!w.r.linked && w.r.framed == w.r.epoch && w.r.epoch > w.r.flushed;
+			end_of_file();
+		}
+		if (fin == XS_FIN_RESET && !w.killed && (!w.deaths || w.r.framed == w.r.epoch))
 			fail("reset without a reason");
-		if (fin != XS_FIN_WAIT && fin != XS_FIN_EOF)
-			w.eof = true; /* ECONNRESET after a link death: allowed, and the end */
+		if (fin == XS_FIN_RESET)
+			w.eof = true; /* a link's death between READY and a clean end, or a kill */
 	}
 }
 
@@ -309,11 +327,8 @@ static void r_read_plane(void)
 		deliver(w.have[w.r.c] - 1 == 0 ? val(w.r.c) : 0);
 		xs_r_consumed(&w.r, 1);
 	}
-	if (xs_r_at_fin(&w.r)) {
-		w.eof = true;
-		if (w.r.c != w.acc || !w.closed)
-			fail("early end of file");
-	}
+	if (xs_r_at_fin(&w.r))
+		end_of_file();
 }
 
 static void r_due(void)
@@ -365,6 +380,10 @@ static void r_message(void)
 
 static void link_turn(void)
 {
+	if (!w.killed && w.acc > TOTAL / 2 && seed % 3 == 0 && !rnd(600)) {
+		w.killed = w.twin_fin = true;
+		w.up = false;
+	}
 	if (w.up && !rnd(400) && w.deaths < 3) {
 		w.up = false;
 		w.deaths++;
@@ -382,7 +401,7 @@ static void link_turn(void)
 			drop_placed(0);
 	}
 	if (!w.up && !w.s.linked && !w.r.linked && w.r.c >= w.r.copies && w.r.state == XS_R_KERN &&
-	    w.s.state == XS_S_KERN && !w.closed && rnd(2)) {
+	    w.s.state == XS_S_KERN && !w.closed && !w.killed && rnd(2)) {
 		w.up = true;
 		xs_s_link_up(&w.s);
 		xs_r_link_up(&w.r);
@@ -391,7 +410,7 @@ static void link_turn(void)
 
 static void step(void)
 {
-	switch (rnd(12)) {
+	switch (w.killed ? 6 + rnd(6) : rnd(12)) {
 	case 0:
 	case 1:
 		return s_write();
@@ -425,7 +444,7 @@ static void step(void)
 
 int main(void)
 {
-	unsigned long switches = 0, frames = 0, plains = 0, deaths = 0;
+	unsigned long switches = 0, frames = 0, plains = 0, deaths = 0, kills = 0, proved = 0;
 
 	for (unsigned round = 1; round <= 2000; round++) {
 		unsigned n;
@@ -441,7 +460,7 @@ int main(void)
 			step();
 		if (!w.eof && !w.failed)
 			fail("stuck");
-		if (w.eof && w.r.c != TOTAL && !w.deaths)
+		if (w.eof && w.r.c != TOTAL && !w.deaths && !w.killed)
 			fail("early end");
 		if (w.failed)
 			printf("# round %u after %u steps\n", round, n);
@@ -450,9 +469,13 @@ int main(void)
 		frames += w.frames;
 		plains += w.plains;
 		deaths += w.deaths;
+		kills += w.killed;
+		proved += w.proved;
 	}
-	printf("# %lu switches, %lu framed and %lu plain returns, %lu link deaths\n", switches,
-	       frames, plains, deaths);
-	CHECK(switches > 1000 && frames > 1000 && plains > 100 && deaths > 1000);
+	printf("# %lu switches, %lu framed and %lu plain returns, %lu link deaths, %lu kills, "
+	       "%lu ends proved by a frame\n",
+	       switches, frames, plains, deaths, kills, proved);
+	CHECK(switches > 1000 && frames > 1000 && plains > 100 && deaths > 1000 && kills > 100);
+	CHECK(proved > 5);
 	return check_done();
 }

@@ -1,0 +1,28 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What goes wrong on the way: links that die, processes that do. On the tests' plane.
+
+load lib
+
+# The returns that a kept run has reported.
+returned() {
+	local got
+	got=$(jq -s '[.[] | select(.tx) | .tx.returns, .rx.returns] | add // 0' "$1/report")
+	[ "$got" -ge "$2" ] || { echo "only $got returns, expected $2" && return 1; }
+}
+
+@test "a link killed under 8 running streams loses nothing" {
+	local rounds=1 i dir
+	need_plane
+	[ -z "${XS_FULL:-}" ] || rounds=50
+	for ((i = 1; i <= rounds; i++)); do
+		dir=$BATS_TEST_TMPDIR/$i
+		mkdir "$dir"
+		XSHIM_TESTPLANE="cut_file=$dir/cut,seed=$i" ORACLE_SECONDS=120 \
+			"$TESTS/oracle/run" --plane test --bare 1 --keep "$dir" linkdeath
+		# The first cut finds them on the plane: both ends of both directions come back.
+		returned "$dir" 32
+		! grep 'reset:' "$dir/log"
+		rm -r "$dir"
+	done
+}
