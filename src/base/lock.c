@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranked locks, and the per-thread record of held ones that XS_DEBUG builds check. */
+/* What a contended lock does, and the per-thread record of held ones that XS_DEBUG builds check. */
 #include "base/lock.h"
+#include "base/clock.h"
 #include "base/crit.h"
+#include "base/rawsys.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+
+#define TRIES 32 /* before the sleep: most sections are shorter than a futex call */
 
 #ifdef XS_DEBUG
 #include <stdio.h>
@@ -27,7 +35,7 @@ static bool is_held(const struct xs_lock *lock)
 	return false;
 }
 
-static void check_take(const struct xs_lock *lock)
+void xs_lock_check_take(const struct xs_lock *lock)
 {
 	if (!xs_crit_inside())
 		broken("taken outside a critical section", lock);
@@ -36,14 +44,14 @@ static void check_take(const struct xs_lock *lock)
 }
 
 /* A try can't deadlock, so it may break the order; the record stays sorted by time only. */
-static void note_taken(const struct xs_lock *lock)
+void xs_lock_note_taken(const struct xs_lock *lock)
 {
 	if (held_n == HELD_MAX)
 		broken("too many held", lock);
 	held[held_n++] = lock;
 }
 
-static void note_dropped(const struct xs_lock *lock)
+void xs_lock_note_dropped(const struct xs_lock *lock)
 {
 	unsigned int i = held_n;
 
@@ -66,21 +74,6 @@ static void forget_all(void)
 	held_n = 0;
 }
 #else
-static inline void check_take(const struct xs_lock *lock)
-{
-	(void)lock;
-}
-
-static inline void note_taken(const struct xs_lock *lock)
-{
-	(void)lock;
-}
-
-static inline void note_dropped(const struct xs_lock *lock)
-{
-	(void)lock;
-}
-
 static inline void check_held(const struct xs_lock *lock)
 {
 	(void)lock;
@@ -93,34 +86,59 @@ static inline void forget_all(void)
 
 void xs_lock_init(struct xs_lock *lock, enum xs_rank rank)
 {
-	pthread_mutex_init(&lock->mutex, NULL);
+	atomic_store_explicit(&lock->word, XS_LOCK_FREE, memory_order_relaxed);
 	lock->rank = rank;
 }
 
-void xs_lock_destroy(struct xs_lock *lock)
+static inline void relax(void)
 {
-	pthread_mutex_destroy(&lock->mutex);
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
 }
 
-void xs_lock_take(struct xs_lock *lock) XS_NO_TSA
+/*
+ * Who sleeps leaves WANTED in the word, and so does who takes the lock after a sleep: he can't know
+ * whether others still sleep. A ring for nobody is the price, never a lost one.
+ */
+void xs_lock_wait(struct xs_lock *lock)
 {
-	check_take(lock);
-	pthread_mutex_lock(&lock->mutex);
-	note_taken(lock);
+	for (int i = 0; i < TRIES; i++) {
+		relax();
+		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == XS_LOCK_FREE &&
+		    xs_lock_free_to_taken(lock))
+			return;
+	}
+	while (atomic_exchange_explicit(&lock->word, XS_LOCK_WANTED, memory_order_acquire) !=
+	       XS_LOCK_FREE)
+		xs_sys(__NR_futex, &lock->word, FUTEX_WAIT_PRIVATE, XS_LOCK_WANTED, NULL);
 }
 
-bool xs_lock_try(struct xs_lock *lock) XS_NO_TSA
+void xs_lock_ring(struct xs_lock *lock)
 {
-	if (pthread_mutex_trylock(&lock->mutex))
-		return false;
-	note_taken(lock);
-	return true;
+	xs_sys(__NR_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1);
 }
 
-void xs_lock_drop(struct xs_lock *lock) XS_NO_TSA
+void xs_cond_wait(struct xs_cond *cond, struct xs_lock *lock, uint64_t ns) XS_NO_TSA
 {
-	note_dropped(lock);
-	pthread_mutex_unlock(&lock->mutex);
+	struct timespec ts = {.tv_sec = (time_t)(ns / XS_NS_PER_S),
+			      .tv_nsec = (long)(ns % XS_NS_PER_S)};
+	uint32_t turn = atomic_load(&cond->turn);
+
+	atomic_fetch_add(&cond->waiting, 1);
+	xs_lock_drop(lock);
+	xs_sys(__NR_futex, &cond->turn, FUTEX_WAIT_PRIVATE, turn, ns ? &ts : NULL);
+	xs_lock_take(lock);
+	atomic_fetch_sub(&cond->waiting, 1);
+}
+
+void xs_cond_tell(struct xs_cond *cond)
+{
+	atomic_fetch_add(&cond->turn, 1);
+	if (atomic_load(&cond->waiting))
+		xs_sys(__NR_futex, &cond->turn, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
 void xs_lock_held(const struct xs_lock *lock) XS_NO_TSA

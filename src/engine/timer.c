@@ -10,14 +10,14 @@
 #include "engine/progress.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <sys/mman.h>
 
 struct xs_lock xs_engine_lock = XS_LOCK_INIT(XS_RANK_ENGINE);
 
 static struct xs_ptrs heap;
 static struct xs_timer *running;
-static unsigned waiting; /* threads in xs_timer_cancel() */
-static pthread_cond_t ran = PTHREAD_COND_INITIALIZER;
+static struct xs_cond ran; /* the running function has ended */
 
 int xs_ptrs_grow(struct xs_ptrs *p)
 {
@@ -126,9 +126,7 @@ void xs_timer_cancel(struct xs_timer *t)
 		take_out(t);
 	t->when = 0;
 	while (running == t && !xs_progress_self()) {
-		waiting++;
-		pthread_cond_wait(&ran, &xs_engine_lock.mutex);
-		waiting--;
+		xs_cond_wait(&ran, &xs_engine_lock, 0);
 		if (in_heap(t)) /* its fn had set it again */
 			take_out(t);
 	}
@@ -141,8 +139,7 @@ static struct xs_timer *take_due(uint64_t now)
 
 	xs_lock_take(&xs_engine_lock);
 	running = NULL;
-	if (waiting)
-		pthread_cond_broadcast(&ran);
+	xs_cond_tell(&ran);
 	if (heap.n && at(1)->when <= now) {
 		t = at(1);
 		take_out(t);
@@ -176,6 +173,5 @@ void xs_timer_forget(void)
 	xs_lock_init(&xs_engine_lock, XS_RANK_ENGINE);
 	heap.n = 0;
 	running = NULL;
-	waiting = 0;
-	pthread_cond_init(&ran, NULL);
+	ran = (struct xs_cond){0};
 }

@@ -55,7 +55,7 @@ static struct xs_lock lock = XS_LOCK_INIT(XS_RANK_LEAF);
 static struct item *head, **end = &head; /* lock */
 static struct xs_work work = {.fn = work_fn};
 
-static pthread_cond_t closed = PTHREAD_COND_INITIALIZER;
+static struct xs_cond closed;
 static enum xs_reason closing; /* lock: all links are to be closed */
 
 void xs_pair_init(const struct xs_pair_events *ev)
@@ -246,7 +246,7 @@ static void close_look(void)
 			xs_carriers[i]->close_devices();
 	xs_lock_take(&lock);
 	closing = XS_R_NONE;
-	pthread_cond_broadcast(&closed);
+	xs_cond_tell(&closed);
 	xs_lock_drop(&lock);
 }
 
@@ -309,8 +309,7 @@ void xs_pair_link_gone(struct xs_link *l, bool was_up, enum xs_reason why)
 /* --- closing, fork --------------------------------------------------------------------------- */
 void xs_pair_close_all(enum xs_reason why) XS_NO_TSA
 {
-	uint64_t until = xs_now_ns() + CLOSE_NS;
-	struct timespec ts;
+	uint64_t now = xs_now_ns(), until = now + CLOSE_NS;
 	struct xs_crit cs;
 
 	if (!xs_progress_running())
@@ -320,11 +319,9 @@ void xs_pair_close_all(enum xs_reason why) XS_NO_TSA
 	closing = why;
 	xs_lock_drop(&lock);
 	xs_progress_post(&work);
-	clock_gettime(CLOCK_REALTIME, &ts);
-	ts.tv_sec += (time_t)(CLOSE_NS / XS_NS_PER_S);
 	xs_lock_take(&lock);
-	while (closing && xs_now_ns() < until)
-		pthread_cond_timedwait(&closed, &lock.mutex, &ts);
+	for (; closing && now < until; now = xs_now_ns())
+		xs_cond_wait(&closed, &lock, until - now);
 	xs_lock_drop(&lock);
 	xs_crit_leave(&cs);
 }
@@ -332,7 +329,7 @@ void xs_pair_close_all(enum xs_reason why) XS_NO_TSA
 void xs_pair_fork_child(void)
 {
 	xs_lock_init(&lock, XS_RANK_LEAF);
-	pthread_cond_init(&closed, NULL);
+	closed = (struct xs_cond){0};
 	head = NULL;
 	end = &head;
 	closing = XS_R_NONE;

@@ -10,6 +10,8 @@
 #include "base/reason.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -85,7 +87,37 @@ static void test_lock(void)
 	CHECK(xs_lock_try(&a));
 	xs_lock_drop(&a);
 	xs_crit_leave(&cs);
-	xs_lock_destroy(&b);
+}
+
+#define ROUNDS 20000
+static struct xs_lock contended = XS_LOCK_INIT(XS_RANK_LEAF);
+static unsigned long guarded; /* not atomic: the lock makes it right */
+
+static void *count_up(void *arg)
+{
+	struct xs_crit cs;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		xs_crit_enter(&cs);
+		xs_lock_take(&contended);
+		guarded++;
+		if (i % 64 == 0)
+			sched_yield(); /* let others run into it and sleep */
+		xs_lock_drop(&contended);
+		xs_crit_leave(&cs);
+	}
+	return arg;
+}
+
+static void test_contended_lock(void)
+{
+	pthread_t t[4];
+
+	for (int i = 0; i < 4; i++)
+		CHECK(!pthread_create(&t[i], NULL, count_up, NULL));
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	CHECK(guarded == 4UL * ROUNDS);
 }
 
 static void test_highfd(void)
@@ -139,6 +171,7 @@ int main(void)
 	test_real();
 	test_crit();
 	test_lock();
+	test_contended_lock();
 	test_highfd();
 	test_reasons();
 	test_random();

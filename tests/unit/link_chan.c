@@ -20,7 +20,7 @@ static uint64_t total; /* bytes of each stream */
 /* --- a connection's end at work -------------------------------------------------------------- */
 static void wait_news(struct user *u)
 {
-	pthread_cond_wait(&u->news, &u->lock.mutex);
+	xs_cond_wait(&u->news, &u->lock, 0);
 }
 
 static uint32_t rnd(uint32_t *state, uint32_t n)
@@ -124,7 +124,7 @@ static void init_users(void)
 			struct user *u = &users[i][s];
 
 			xs_lock_init(&u->lock, XS_RANK_CONN);
-			pthread_cond_init(&u->news, NULL);
+			u->news = (struct xs_cond){0};
 			u->number = i;
 			u->side = s;
 			set_addr(s ? &u->peer : &u->local, (unsigned)(1000 + i));

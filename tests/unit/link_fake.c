@@ -159,7 +159,7 @@ static void open_channel(void)
 	me = &users[0][0];
 	memset(me, 0, sizeof(*me));
 	xs_lock_init(&me->lock, XS_RANK_CONN);
-	pthread_cond_init(&me->news, NULL);
+	me->news = (struct xs_cond){0};
 	CHECK_EQ(xs_id_take(&key), 0);
 	me->chan = xs_segchan_new(link_, key, peer, &events, me, false);
 	lock(me);

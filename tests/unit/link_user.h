@@ -21,7 +21,7 @@
 
 struct user {
 	struct xs_lock lock;
-	pthread_cond_t news;
+	struct xs_cond news;
 	_Atomic int refs;
 	struct sockaddr_storage local, peer;
 	int number; /* of the connection; its two ends differ in `side` */
@@ -74,7 +74,7 @@ static void message(void *user, const struct xs_msg *m)
 	if (m->offset > u->acked)
 		u->acked = m->offset;
 	xs_chan_ops(u->chan)->tx_acked(u->chan, u->acked);
-	pthread_cond_broadcast(&u->news);
+	xs_cond_tell(&u->news);
 }
 
 static bool segment(void *user, const struct xs_arrival *a)
@@ -92,7 +92,7 @@ static bool segment(void *user, const struct xs_arrival *a)
 
 static void news(void *user)
 {
-	pthread_cond_broadcast(&((struct user *)user)->news);
+	xs_cond_tell(&((struct user *)user)->news);
 }
 
 static void dead(void *user, enum xs_reason why)
@@ -102,7 +102,7 @@ static void dead(void *user, enum xs_reason why)
 	(void)why;
 	u->dead = true;
 	u->deaths++;
-	pthread_cond_broadcast(&u->news);
+	xs_cond_tell(&u->news);
 }
 
 static const struct xs_chan_events events = {
@@ -151,7 +151,7 @@ static void paired(void *user, struct xs_chan *c, const uint8_t *secret)
 	memcpy(u->secret, secret, sizeof(u->secret));
 	xs_chan_ops(c)->rx_open(c, 1, 0);
 	xs_chan_ops(c)->tx_open(c, 1, 0);
-	pthread_cond_broadcast(&u->news);
+	xs_cond_tell(&u->news);
 	unlock(u);
 }
 
@@ -162,7 +162,7 @@ static void refused(void *user, enum xs_reason why, uint32_t retry_ms)
 	(void)retry_ms;
 	lock(u);
 	u->refused = why;
-	pthread_cond_broadcast(&u->news);
+	xs_cond_tell(&u->news);
 	unlock(u);
 }
 

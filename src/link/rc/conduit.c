@@ -47,10 +47,8 @@ void xs_conduit_drop(struct xs_conduit *c)
 {
 	if (atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	for (int i = 0; i < XS_LANES; i++) {
+	for (int i = 0; i < XS_LANES; i++)
 		xs_lane_free(&c->lane[i]);
-		xs_lock_destroy(&c->lane[i].lock);
-	}
 	if (c->dev)
 		xs_dev_put(c->dev);
 	free(c);

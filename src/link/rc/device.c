@@ -243,10 +243,8 @@ void xs_dev_put(struct xs_rc_dev *d)
 {
 	if (atomic_fetch_sub(&d->refs, 1) != 1)
 		return;
-	for (int i = 0; i < XS_LANES; i++) {
+	for (int i = 0; i < XS_LANES; i++)
 		xs_rq_free(&d->rq[i]);
-		xs_lock_destroy(&d->rq[i].lock);
-	}
 	free(d);
 }
 
