@@ -192,7 +192,7 @@ static void apply_variable(const char *entry)
 	key = find_key(name + skip, true);
 	if (key)
 		apply(key, equals + 1, &from);
-	else if (strcmp(name + skip, "CONF") && strncmp(name + skip, "TEST_", 5))
+	else if (strcmp(name + skip, "CONF") && strncmp(name + skip, "TEST", 4))
 		XS_LOG(WARN, "%s: unknown variable: ignored", name);
 }
 

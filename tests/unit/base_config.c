@@ -97,6 +97,7 @@ static void test_mistakes(void)
 	setenv("XSHIM_LOG_FILE", log_path, 1);
 	setenv("XSHIM_PLANE", "rc", 1);
 	setenv("XSHIM_TEST_SEED", "1", 1);
+	setenv("XSHIM_TESTPLANE", "dup=1", 1);
 	setenv("XSHIM_EXIT_MS", "soon", 1);
 	xs_config_load();
 	read_log();
@@ -111,12 +112,14 @@ static void test_mistakes(void)
 	CHECK(strstr(log_text, "XSHIM_PLANE: unknown variable"));
 	CHECK(strstr(log_text, "XSHIM_EXIT_MS: bad value 'soon'"));
 	CHECK(!strstr(log_text, "XSHIM_TEST_SEED"));
+	CHECK(!strstr(log_text, "XSHIM_TESTPLANE"));
 	CHECK_EQ(c->mode, XS_MODE_ON);
 	CHECK_EQ(c->window_max, 1 << 20);
 	CHECK_EQ(c->exit_ms, 200);
 	CHECK_EQ(c->planes.n, 2);
 	unsetenv("XSHIM_PLANE");
 	unsetenv("XSHIM_EXIT_MS");
+	unsetenv("XSHIM_TESTPLANE");
 }
 
 static void test_missing_file_is_named(void)
