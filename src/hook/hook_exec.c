@@ -44,75 +44,57 @@ XS_DOOR int execveat(int dir, const char *path, char *const argv[], char *const 
 	return xs_real.execveat(dir, path, argv, envp, flags);
 }
 
-/* Arguments up to and with the ending NULL. */
-static size_t count(const char *arg, va_list *ap)
+typedef int (*exec_fn)(const char *path, char *const argv[], char *const envp[]);
+
+/* Gathers the arguments on the stack; behind their NULL may come the environment. */
+static int with_list(exec_fn run, const char *path, const char *arg, va_list *ap, bool env)
 {
+	const char *a = arg;
 	size_t n = 1;
+	va_list again;
 
-	while (arg) {
-		arg = va_arg(*ap, const char *);
-		n++;
-	}
-	return n;
-}
+	va_copy(again, *ap);
+	for (; a; n++)
+		a = va_arg(again, const char *);
+	va_end(again);
+	char *argv[n];
 
-static void gather(char **argv, const char *arg, va_list *ap)
-{
-	while (arg) {
-		*argv++ = (char *)arg;
-		arg = va_arg(*ap, const char *);
-	}
-	*argv = NULL;
+	argv[0] = (char *)arg;
+	for (size_t i = 1; i < n; i++)
+		argv[i] = va_arg(*ap, char *);
+	xs_proc_exec();
+	return run(path, argv, env ? va_arg(*ap, char *const *) : environ);
 }
 
 XS_DOOR int execl(const char *path, const char *arg, ...)
 {
 	va_list ap;
-	size_t n;
+	int r;
 
 	va_start(ap, arg);
-	n = count(arg, &ap);
+	r = with_list(xs_real.execve, path, arg, &ap, false);
 	va_end(ap);
-	char *argv[n];
-
-	va_start(ap, arg);
-	gather(argv, arg, &ap);
-	va_end(ap);
-	xs_proc_exec();
-	return xs_real.execv(path, argv);
+	return r;
 }
 
 XS_DOOR int execlp(const char *file, const char *arg, ...)
 {
 	va_list ap;
-	size_t n;
+	int r;
 
 	va_start(ap, arg);
-	n = count(arg, &ap);
+	r = with_list(xs_real.execvpe, file, arg, &ap, false);
 	va_end(ap);
-	char *argv[n];
-
-	va_start(ap, arg);
-	gather(argv, arg, &ap);
-	va_end(ap);
-	xs_proc_exec();
-	return xs_real.execvp(file, argv);
+	return r;
 }
 
 XS_DOOR int execle(const char *path, const char *arg, ...)
 {
 	va_list ap;
-	size_t n;
+	int r;
 
 	va_start(ap, arg);
-	n = count(arg, &ap);
+	r = with_list(xs_real.execve, path, arg, &ap, true);
 	va_end(ap);
-	char *argv[n];
-
-	va_start(ap, arg);
-	gather(argv, arg, &ap);
-	char *const *envp = va_arg(ap, char *const *);
-	va_end(ap);
-	xs_proc_exec();
-	return xs_real.execve(path, argv, envp);
+	return r;
 }
