@@ -45,10 +45,7 @@ struct xs_sock {
 static bool mirror;
 static struct xs_sock *sock[SOCKS];
 
-bool xs_managed(const struct xs_sock *s)
-{
-	return s->managed;
-}
+#include "../unit/fake_waiters.h"
 
 unsigned xs_ready(struct xs_sock *s, unsigned want)
 {
@@ -64,31 +61,6 @@ void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
 	(void)s;
 }
 
-void xs_twin_event(struct xs_sock *s)
-{
-	(void)s;
-}
-
-void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w)
-{
-	xs_lock_take(&s->lock);
-	w->next = s->waiters;
-	w->prev = &s->waiters;
-	if (w->next)
-		w->next->prev = &w->next;
-	s->waiters = w;
-	xs_lock_drop(&s->lock);
-}
-
-void xs_waiter_del(struct xs_sock *s, struct xs_waiter *w)
-{
-	xs_lock_take(&s->lock);
-	*w->prev = w->next;
-	if (w->next)
-		w->next->prev = w->prev;
-	xs_lock_drop(&s->lock);
-}
-
 bool xs_ready_wanted(void)
 {
 	return false;
@@ -96,22 +68,6 @@ bool xs_ready_wanted(void)
 
 void xs_ready_look(void)
 {
-}
-
-void xs_fd_pin(int fd, enum xs_reason why)
-{
-	(void)fd;
-	(void)why;
-}
-
-struct xs_sock *xs_sock_get(int fd)
-{
-	return (struct xs_sock *)xs_fdtable_get(fd, XS_FD_SOCK);
-}
-
-void xs_sock_put(struct xs_sock *s)
-{
-	xs_obj_put(&s->obj);
 }
 
 /* --- operations -------------------------------------------------------------------------- */
@@ -131,8 +87,7 @@ static void wake(struct xs_sock *s, unsigned what)
 
 	xs_crit_enter(&cs);
 	xs_lock_take(&s->lock);
-	for (struct xs_waiter *w = s->waiters; w; w = w->next)
-		w->notify(w, what);
+	notify_all(s, what);
 	xs_lock_drop(&s->lock);
 	xs_crit_leave(&cs);
 }

@@ -31,10 +31,7 @@ struct xs_sock {
 };
 static _Atomic int looks;
 
-bool xs_managed(const struct xs_sock *s)
-{
-	return s->managed;
-}
+#include "fake_waiters.h"
 
 unsigned xs_ready(struct xs_sock *s, unsigned want)
 {
@@ -54,31 +51,6 @@ void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
 	*watch = true;
 }
 
-void xs_twin_event(struct xs_sock *s)
-{
-	(void)s;
-}
-
-void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w)
-{
-	xs_lock_take(&s->lock);
-	w->next = s->waiters;
-	w->prev = &s->waiters;
-	if (w->next)
-		w->next->prev = &w->next;
-	s->waiters = w;
-	xs_lock_drop(&s->lock);
-}
-
-void xs_waiter_del(struct xs_sock *s, struct xs_waiter *w)
-{
-	xs_lock_take(&s->lock);
-	*w->prev = w->next;
-	if (w->next)
-		w->next->prev = w->prev;
-	xs_lock_drop(&s->lock);
-}
-
 bool xs_ready_wanted(void)
 {
 	return true;
@@ -87,22 +59,6 @@ bool xs_ready_wanted(void)
 void xs_ready_look(void)
 {
 	looks++;
-}
-
-void xs_fd_pin(int fd, enum xs_reason why)
-{
-	(void)fd;
-	(void)why;
-}
-
-struct xs_sock *xs_sock_get(int fd)
-{
-	return (struct xs_sock *)xs_fdtable_get(fd, XS_FD_SOCK);
-}
-
-void xs_sock_put(struct xs_sock *s)
-{
-	xs_obj_put(&s->obj);
 }
 
 static void no_free(struct xs_obj *o)
@@ -137,8 +93,7 @@ static inline void deliver(struct xs_sock *s)
 	xs_crit_enter(&cs);
 	xs_lock_take(&s->lock);
 	s->messages++;
-	for (struct xs_waiter *w = s->waiters; w; w = w->next)
-		w->notify(w, POLLIN | POLLRDNORM);
+	notify_all(s, POLLIN | POLLRDNORM);
 	xs_lock_drop(&s->lock);
 	xs_crit_leave(&cs);
 }
