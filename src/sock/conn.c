@@ -145,6 +145,8 @@ struct xs_sock *xs_conn_new(int fd, int family, enum xs_role role)
 	struct xs_sock *s;
 	struct xs_crit cs;
 
+	if (xs_fdtable_other_process())
+		return NULL;
 	xs_crit_enter(&cs);
 	s = take();
 	if (s) {

@@ -121,6 +121,8 @@ void xs_ep_created(int fd)
 	struct xs_ep_set *set;
 	struct xs_crit cs;
 
+	if (xs_fdtable_other_process())
+		return;
 	xs_crit_enter(&cs);
 	set = take_spare();
 	if (set) {

@@ -10,7 +10,6 @@
 #include "base/highfd.h"
 #include "base/log.h"
 #include "base/real.h"
-#include "sock/fork.h"
 #include "sock/pairing.h"
 #include "sock/sock.h"
 
@@ -36,7 +35,7 @@ void xs_fd_fresh(int fd)
 	int saved = errno;
 	struct xs_obj *o;
 
-	if (fd < 0 || !xs_fd_tracked(fd))
+	if (fd < 0 || !xs_fd_tracked(fd) || xs_fdtable_other_process())
 		return;
 	o = xs_fdtable_clear(fd);
 	if (o)
@@ -80,7 +79,7 @@ static void forget_name(int fd)
 
 int xs_fd_close(int fd)
 {
-	if (!xs_fork_other_process()) /* a vfork child shares our memory, not our descriptors */
+	if (!xs_fdtable_other_process()) /* a vfork child shares our memory, not our descriptors */
 		forget_name(fd);
 	return xs_real.close(fd) < 0 ? -errno : 0;
 }
@@ -98,7 +97,7 @@ int xs_fd_close_range(unsigned first, unsigned last, unsigned flags)
 	int r = 0, own;
 
 	if (first > last || flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) ||
-	    flags & CLOSE_RANGE_CLOEXEC || xs_fork_other_process())
+	    flags & CLOSE_RANGE_CLOEXEC || xs_fdtable_other_process())
 		return xs_real.close_range(first, last, (int)flags) < 0 ? -errno : 0;
 	for (int fd = xs_fdtable_next((int)(first < INT32_MAX ? first : INT32_MAX));
 	     fd >= 0 && (unsigned)fd <= last; fd = xs_fdtable_next(fd + 1))
@@ -120,6 +119,8 @@ static int named_too(int fd, int made)
 
 	if (made < 0)
 		return -errno;
+	if (xs_fdtable_other_process())
+		return made;
 	xs_fd_fresh(made);
 	o = kind == XS_FD_NONE ? NULL : xs_fdtable_get(fd, kind);
 	if (!o)
@@ -145,7 +146,7 @@ int xs_fd_dupfd(int fd, int cmd, int min)
 
 int xs_fd_dup2(int fd, int newfd)
 {
-	if (fd == newfd || xs_fork_other_process() || xs_real.fcntl(fd, F_GETFD) < 0)
+	if (fd == newfd || xs_fdtable_other_process() || xs_real.fcntl(fd, F_GETFD) < 0)
 		return xs_real.dup2(fd, newfd) < 0 ? -errno : newfd;
 	forget_name(newfd);
 	return named_too(fd, xs_real.dup2(fd, newfd));
@@ -153,7 +154,7 @@ int xs_fd_dup2(int fd, int newfd)
 
 int xs_fd_dup3(int fd, int newfd, int flags)
 {
-	if (fd == newfd || flags & ~O_CLOEXEC || xs_fork_other_process() ||
+	if (fd == newfd || flags & ~O_CLOEXEC || xs_fdtable_other_process() ||
 	    xs_real.fcntl(fd, F_GETFD) < 0)
 		return xs_real.dup3(fd, newfd, flags) < 0 ? -errno : newfd;
 	forget_name(newfd);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/crit.h"
 #include "base/lock.h"
@@ -22,6 +23,7 @@ typedef _Atomic(struct xs_obj *) slot_t;
 /* Two-level: this root is untouched zero pages until used. */
 static _Atomic(slot_t *) root[PAGES];
 static _Atomic int highest = -1;
+static pid_t owner; /* 0: not begun */
 static struct xs_lock lock = XS_LOCK_INIT(XS_RANK_FDTABLE);
 
 static slot_t *slot_at(int fd)
@@ -157,7 +159,13 @@ int xs_fdtable_next(int fd)
 	return -1;
 }
 
-void xs_fdtable_fork_child(void)
+void xs_fdtable_begin(void)
 {
+	owner = getpid();
 	xs_lock_init(&lock, XS_RANK_FDTABLE);
+}
+
+bool xs_fdtable_other_process(void)
+{
+	return owner && getpid() != owner;
 }

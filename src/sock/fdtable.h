@@ -41,7 +41,10 @@ struct xs_obj *xs_fdtable_set(int fd, struct xs_obj *o, int *err);
 struct xs_obj *xs_fdtable_clear(int fd);
 /* The next tracked number >= fd, or -1. */
 int xs_fdtable_next(int fd);
-/* In a forked child: whoever held the lock is not here. */
-void xs_fdtable_fork_child(void);
+/* The table is this process's: at the start, and in a forked child, where whoever held the lock is
+ * not. */
+void xs_fdtable_begin(void);
+/* True in a vfork child: it shares our memory, and so the table, but not our descriptors. */
+bool xs_fdtable_other_process(void);
 
 #endif

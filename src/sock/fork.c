@@ -124,11 +124,6 @@ void xs_fork_release(struct xs_sock *s)
 
 /* --- the child ---------- */
 
-bool xs_fork_other_process(void)
-{
-	return pid && getpid() != pid;
-}
-
 static void owned_again(struct xs_sock *s, int error)
 {
 	s->foreign = false;
@@ -240,7 +235,7 @@ static void after_child(void)
 	parent = pid;
 	pid = getpid();
 	xs_lock_forget_all();
-	xs_fdtable_fork_child();
+	xs_fdtable_begin();
 	xs_conn_pool_fork_child();
 	xs_tuples_fork_child();
 	xs_stats_fork_child();
@@ -255,5 +250,6 @@ static void after_child(void)
 void xs_fork_init(void)
 {
 	pid = getpid();
+	xs_fdtable_begin();
 	pthread_atfork(prepare, after_parent, after_child);
 }

@@ -11,8 +11,6 @@
 #include "sock/conn.h"
 
 void xs_fork_init(void);
-/* True in a vfork or raw-clone child, which shares our memory and not our descriptors. */
-bool xs_fork_other_process(void);
 /* In the child: waits until the parent has returned s. 0, or -ECONNRESET (s is marked). */
 int xs_fork_claim(struct xs_sock *s, int fd);
 /* Parent, locked: a child's request is answered as soon as the stream is back. */

@@ -40,7 +40,7 @@ static bool any(int fd)
 
 void xs_proc_exec(void)
 {
-	if (!xs_fork_other_process())
+	if (!xs_fdtable_other_process())
 		pin_names(survives_exec, XS_R_EXEC);
 }
 
@@ -79,7 +79,7 @@ static void back_for_now(struct xs_sock *s, void *arg)
 
 void xs_proc_setid(void)
 {
-	if (xs_fork_other_process())
+	if (xs_fdtable_other_process())
 		return;
 	xs_conn_each(back_for_now, NULL);
 	xs_pair_close_all(XS_R_SETID);

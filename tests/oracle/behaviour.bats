@@ -215,6 +215,10 @@ setup() {
 	same_as_kernel spawns
 }
 
+@test "what a vfork child does with descriptors is its own affair" {
+	same_as_kernel vforks
+}
+
 @test "a connection outlives exec" {
 	local how
 	for how in self child foreign; do
