@@ -32,17 +32,14 @@ XS_DOOR int connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 XS_ALIAS(connect) int __connect(int fd, const struct sockaddr *addr, socklen_t len);
 
+/* A listener may have been made by another process: it becomes known by its first connection. */
 XS_DOOR int accept(int fd, struct sockaddr *restrict addr, socklen_t *restrict len)
 {
-	if (!xs_fd_tracked(fd))
-		return xs_fresh(xs_real.accept(fd, addr, len));
 	return (int)xs_door(xs_sock_accept4(fd, addr, len, 0));
 }
 
 XS_DOOR int accept4(int fd, struct sockaddr *restrict addr, socklen_t *restrict len, int flags)
 {
-	if (!xs_fd_tracked(fd))
-		return xs_fresh(xs_real.accept4(fd, addr, len, flags));
 	return (int)xs_door(xs_sock_accept4(fd, addr, len, flags));
 }
 

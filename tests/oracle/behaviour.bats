@@ -226,6 +226,11 @@ setup() {
 	done
 }
 
+@test "connections of a listener that somebody else made move as any others" {
+	same_as_kernel inherited exec
+	same_as_kernel inherited passed
+}
+
 @test "a connection may be passed to another process" {
 	same_as_kernel rights
 }

@@ -24,6 +24,7 @@ variants() {
 	epollconnect) echo level edge ;;
 	forks) echo idle use heir exit ;;
 	execs) echo self child foreign ;;
+	inherited) echo exec passed ;;
 	files) echo sendfile splice stdio ;;
 	oneloop) echo loop threads ;;
 	families) echo six dual mapped ;;

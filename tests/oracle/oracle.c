@@ -112,6 +112,21 @@ void oracle_adopt(int slot)
 	my_slot = slot;
 }
 
+void oracle_keep(void)
+{
+	fcntl(stage.ctl, F_SETFD, 0);
+	fcntl(stage.ask, F_SETFD, 0);
+}
+
+void oracle_kept(int slot)
+{
+	oracle_adopt(slot);
+	stage.ctl = CTL_FD;
+	stage.ask = CTL_FD + 1;
+	fcntl(stage.ctl, F_SETFD, FD_CLOEXEC);
+	fcntl(stage.ask, F_SETFD, FD_CLOEXEC);
+}
+
 static void dump_logs(void)
 {
 	static const char names[ORACLE_SLOTS][3] = {"S", "C", "s2", "s3", "s4", "s5", "s6", "s7"};
@@ -160,8 +175,7 @@ static void start_afresh(int i)
 		setenv("LD_PRELOAD", library, 1);
 	unsetenv("ORACLE_ONLY");
 	setenv("ORACLE_ROLE", i ? "client" : "server", 1);
-	fcntl(stage.ctl, F_SETFD, 0);
-	fcntl(stage.ask, F_SETFD, 0);
+	oracle_keep();
 	execv("/proc/self/exe", saved_argv);
 	oracle_die("exec of a role", errno);
 }
@@ -172,11 +186,7 @@ static void play_role(const char *name, oracle_role server, oracle_role client)
 	int i = !strcmp(name, "client");
 
 	unsetenv("ORACLE_ROLE");
-	oracle_adopt(i);
-	stage.ctl = CTL_FD;
-	stage.ask = CTL_FD + 1;
-	fcntl(stage.ctl, F_SETFD, FD_CLOEXEC);
-	fcntl(stage.ask, F_SETFD, FD_CLOEXEC);
+	oracle_kept(i);
 	(i ? client : server)();
 	exit(0);
 }

@@ -54,6 +54,9 @@ void say_bytes(const char *what, const void *bytes, ssize_t n);
 void say_call(const char *text, long result, int err);
 /* A process that was started by exec goes on writing where its caller did. */
 void oracle_adopt(int slot);
+/* The same with the channels to the stage: before the exec, and after it. */
+void oracle_keep(void);
+void oracle_kept(int slot);
 
 #define CALL(expr)                              \
 	({                                      \
