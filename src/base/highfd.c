@@ -7,11 +7,13 @@
 #include "base/highfd.h"
 #include "base/rawsys.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #define WISHED_FLOOR 1024L
 
@@ -24,43 +26,80 @@ static long soft_limit(void)
 	return lim.rlim_cur > (1L << 30) ? 1L << 30 : (long)lim.rlim_cur;
 }
 
-/* Numbers plus one; 0: free. */
-static _Atomic int ours[256];
+/* By number plus one; 0: free. The file tells a number of ours from one that the program has got.
+ */
+static struct {
+	_Atomic int held;
+	dev_t dev;
+	ino_t ino;
+} ours[256];
 #define OURS (sizeof(ours) / sizeof(ours[0]))
+#define TAKEN (-1)		     /* held: being filled in */
+static _Atomic int lowest = INT_MAX; /* none below was ever ours */
 
 static int note(int fd)
 {
-	int none;
+	int saved = errno, none, low = atomic_load(&lowest);
+	struct stat st;
 
-	for (size_t i = 0; fd >= 0 && i < OURS; i++) {
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return fd;
+	while (fd < low && !atomic_compare_exchange_weak(&lowest, &low, fd))
+		;
+	for (size_t i = 0; i < OURS; i++) {
 		none = 0;
-		if (atomic_compare_exchange_strong(&ours[i], &none, fd + 1))
-			break;
+		if (!atomic_compare_exchange_strong(&ours[i].held, &none, TAKEN))
+			continue;
+		ours[i].dev = st.st_dev;
+		ours[i].ino = st.st_ino;
+		atomic_store_explicit(&ours[i].held, fd + 1, memory_order_release);
+		break;
 	}
+	errno = saved;
 	return fd;
 }
 
 void xs_highfd_gone(int fd)
 {
-	for (size_t i = 0; i < OURS; i++) {
+	for (size_t i = 0; fd >= atomic_load(&lowest) && i < OURS; i++) {
 		int held = fd + 1;
 
-		if (atomic_compare_exchange_strong(&ours[i], &held, 0))
+		if (atomic_compare_exchange_strong(&ours[i].held, &held, 0))
 			return;
 	}
 }
 
+bool xs_highfd_ours(int fd)
+{
+	int saved = errno;
+	struct stat st;
+	bool yes = false;
+
+	if (fd < atomic_load_explicit(&lowest, memory_order_relaxed))
+		return false;
+	for (size_t i = 0; i < OURS && !yes; i++)
+		yes = atomic_load_explicit(&ours[i].held, memory_order_acquire) == fd + 1 &&
+		      fstat(fd, &st) == 0 && st.st_dev == ours[i].dev && st.st_ino == ours[i].ino;
+	errno = saved;
+	return yes;
+}
+
 int xs_highfd_next(int from)
 {
-	int best = -1;
+	int best;
 
-	for (size_t i = 0; i < OURS; i++) {
-		int fd = atomic_load_explicit(&ours[i], memory_order_relaxed) - 1;
+	for (;;) {
+		best = -1;
+		for (size_t i = 0; i < OURS; i++) {
+			int fd = atomic_load_explicit(&ours[i].held, memory_order_relaxed) - 1;
 
-		if (fd >= from && (best < 0 || fd < best))
-			best = fd;
+			if (fd >= 0 && fd >= from && (best < 0 || fd < best))
+				best = fd;
+		}
+		if (best < 0 || xs_highfd_ours(best))
+			return best;
+		xs_highfd_gone(best);
 	}
-	return best;
 }
 
 int xs_highfd(int fd)

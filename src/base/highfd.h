@@ -3,6 +3,8 @@
 #ifndef XS_BASE_HIGHFD_H
 #define XS_BASE_HIGHFD_H
 
+#include <stdbool.h>
+
 /*
  * Moves an internal descriptor to a high number with CLOEXEC and closes the old one.
  * Where the limit leaves no room it settles for any number above 2. Returns the new
@@ -17,5 +19,8 @@ int xs_highfd(int fd);
  */
 int xs_highfd_next(int from);
 void xs_highfd_gone(int fd);
+/* Noted, and still the same file: a program that closes it closes a number that it never got. One
+ * comparison for numbers below all of ours. Keeps errno. */
+bool xs_highfd_ours(int fd);
 
 #endif

@@ -4,11 +4,15 @@
 
 #include <unistd.h>
 
+/* Programs that close "all" numbers one by one: bare, there would be nothing at ours. */
 XS_DOOR int close(int fd)
 {
-	if (!xs_fd_tracked(fd))
+	if (xs_fd_tracked(fd))
+		return (int)xs_door(xs_fd_close(fd));
+	if (!xs_fd_private(fd))
 		return xs_real.close(fd);
-	return (int)xs_door(xs_fd_close(fd));
+	errno = EBADF;
+	return -1;
 }
 
 XS_ALIAS(close) int __close(int fd);
@@ -34,7 +38,7 @@ XS_DOOR int dup(int fd)
 XS_DOOR int dup2(int fd, int newfd)
 {
 	if (!xs_fd_tracked(fd) && !xs_fd_tracked(newfd))
-		return xs_real.dup2(fd, newfd);
+		return xs_fresh(xs_real.dup2(fd, newfd));
 	return (int)xs_door(xs_fd_dup2(fd, newfd));
 }
 
@@ -43,6 +47,6 @@ XS_ALIAS(dup2) int __dup2(int from, int to);
 XS_DOOR int dup3(int fd, int newfd, int flags)
 {
 	if (!xs_fd_tracked(fd) && !xs_fd_tracked(newfd))
-		return xs_real.dup3(fd, newfd, flags);
+		return xs_fresh(xs_real.dup3(fd, newfd, flags));
 	return (int)xs_door(xs_fd_dup3(fd, newfd, flags));
 }

@@ -30,11 +30,23 @@ bool xs_fd_tracked(int fd)
 	return xs_fdtable_kind(fd) != XS_FD_NONE;
 }
 
+bool xs_fd_private(int fd)
+{
+	if (!xs_highfd_ours(fd))
+		return false;
+	if (!xs_crit_inside())
+		return true;
+	xs_highfd_gone(fd);
+	return false;
+}
+
 void xs_fd_fresh(int fd)
 {
 	int saved = errno;
 	struct xs_obj *o;
 
+	if (fd >= 0 && !xs_fdtable_other_process())
+		xs_highfd_gone(fd); /* if it was ours, it isn't now */
 	if (fd < 0 || !xs_fd_tracked(fd) || xs_fdtable_other_process())
 		return;
 	o = xs_fdtable_clear(fd);

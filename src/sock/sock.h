@@ -45,6 +45,9 @@ struct xs_sock *xs_sock_get(int fd);
 void xs_sock_put(struct xs_sock *s);
 /* Is fd in our table at all (a socket or an epoll set)? One load. */
 bool xs_fd_tracked(int fd);
+/* A descriptor of ours that the program is about to close: not its number. False inside the library
+ * and the libraries that it calls, whose closing is in earnest. */
+bool xs_fd_private(int fd);
 /* A hooked call has just returned fd as a new descriptor: whatever we knew by this number was
  * closed behind our back. Keeps errno. */
 void xs_fd_fresh(int fd);
@@ -121,6 +124,9 @@ int xs_ep_wait(int epfd, struct epoll_event *ev, int max, const struct timespec 
 	       const sigset_t *mask);
 
 /* --- processes ---------- */
+/* Around a fork that libc's handlers don't see. */
+void xs_proc_fork_begin(void);
+void xs_proc_fork_end(bool child);
 /* Before exec: streams whose descriptors would survive are back on the kernel when it returns. */
 void xs_proc_exec(void);
 /* posix_spawn_file_actions_adddup2(fd), or a descriptor that a child will get as 0-2. */
