@@ -184,6 +184,11 @@ void xs_log_line(enum xs_log_level level, const char *fmt, ...)
 	errno = saved;
 }
 
+void xs_log_fork_child(void)
+{
+	atomic_flag_clear_explicit(&busy, memory_order_relaxed);
+}
+
 void xs_log_init(enum xs_log_level level, const char *file)
 {
 	if (level > XS_LOG_OFF) {

@@ -42,5 +42,7 @@ void xs_log_line(enum xs_log_level level, const char *fmt, ...)
  * valid. Opens nothing when the level is off.
  */
 void xs_log_init(enum xs_log_level level, const char *file);
+/* In a forked child: no other thread is opening the file. */
+void xs_log_fork_child(void);
 
 #endif

@@ -19,6 +19,15 @@
 #ifndef __NR_close_range
 #define __NR_close_range 436
 #endif
+#ifndef __NR_fork /* aarch64 has clone only */
+#define __NR_fork (-1)
+#endif
+#ifndef __NR_clone3
+#define __NR_clone3 435
+#endif
+#ifndef __NR_pidfd_open
+#define __NR_pidfd_open 434
+#endif
 #ifndef __NR_epoll_pwait2
 #define __NR_epoll_pwait2 441
 #endif

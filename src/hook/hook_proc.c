@@ -7,9 +7,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* fork() itself runs the library's handlers; this one runs none. */
 XS_DOOR pid_t _Fork(void)
 {
-	return xs_real._Fork();
+	pid_t r;
+
+	xs_proc_fork_begin();
+	r = xs_real._Fork();
+	xs_proc_fork_end(r == 0);
+	return r;
 }
 
 XS_DOOR int posix_spawn(pid_t *restrict pid, const char *restrict path,

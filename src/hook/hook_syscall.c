@@ -10,6 +10,7 @@
 #include "base/rawsys.h"
 #include "hook/door.h"
 
+#include <linux/sched.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,8 +58,41 @@ static long end(const long a[6], bool *done)
 	return 0;
 }
 
+/* A child with memory of its own, on the caller's stack. */
+static long fork_by(long nr, const long a[6], bool *done)
+{
+	long r;
+
+	*done = true;
+	xs_proc_fork_begin();
+	r = xs_sys(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	xs_proc_fork_end(r == 0);
+	return r;
+}
+
+static long do_fork(const long a[6], bool *done)
+{
+	return fork_by(__NR_fork, a, done);
+}
+
+static long do_clone(const long a[6], bool *done)
+{
+	return a[0] & CLONE_VM || a[1] ? 0 : fork_by(__NR_clone, a, done);
+}
+
+static long do_clone3(const long a[6], bool *done)
+{
+	const struct clone_args *args = (const struct clone_args *)a[0];
+
+	return !args || args->flags & CLONE_VM || args->stack ? 0 : fork_by(__NR_clone3, a, done);
+}
+
 static long do_close(const long a[6], bool *done)
 {
+	if (xs_fd_private((int)a[0])) {
+		*done = true;
+		return -EBADF;
+	}
 	*done = xs_fd_tracked((int)a[0]);
 	return *done ? xs_fd_close((int)a[0]) : 0;
 }
@@ -192,6 +226,9 @@ static const struct {
 	{__NR_execve, program},
 	{__NR_execveat, program},
 	{__NR_exit_group, end},
+	{__NR_fork, do_fork},
+	{__NR_clone, do_clone},
+	{__NR_clone3, do_clone3},
 };
 
 static long serve(long nr, const long a[6], bool *done)

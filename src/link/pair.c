@@ -333,6 +333,7 @@ void xs_pair_fork_child(void)
 	head = NULL;
 	end = &head;
 	closing = XS_R_NONE;
+	atomic_store(&work.posted, false); /* a thread was about to post it, maybe */
 	for (unsigned i = 0; xs_carriers[i]; i++)
 		if (xs_carriers[i]->fork_child)
 			xs_carriers[i]->fork_child();

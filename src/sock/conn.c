@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/real.h"
+#include "sock/heirs.h"
 
 #define CHUNK (256 * 1024)
 
@@ -37,6 +38,7 @@ static void conn_free(struct xs_obj *o)
 	if (s->row)
 		xs_stats_release(s->row);
 	s->row = NULL;
+	xs_heirs_end(s);
 	xs_lock_take(&pool_lock);
 	s->tuple_next = unused;
 	unused = s;
@@ -205,6 +207,7 @@ bool xs_conn_name(struct xs_sock *s)
 
 void xs_conn_finish(struct xs_sock *s, const char *end)
 {
+	xs_heirs_release(s);
 	if (s->chan) {
 		xs_chan_ops(s->chan)->close(s->chan, s->peer_rst || s->error);
 		s->chan = NULL;

@@ -68,10 +68,11 @@ struct xs_sock {
 	bool orphan;	/* the program has closed its last name; we finish */
 	bool named;	/* local and peer are known */
 	bool listening; /* a rendezvous is open for it */
-	bool foreign;	/* forked child: the parent owns the streams */
+	bool foreign;	/* forked child: another process owns the streams */
 	bool shared;	/* forked parent: a child may hold it too */
 	bool child_asks;       /* ... and wants it back on the kernel */
-	uint32_t word;	       /* fork.c's; 0: none */
+	uint32_t word;	       /* heirs.c's, in `estate`; 0: none */
+	struct xs_estate *estate;
 	size_t announced;      /* bytes announced when a hand-over froze reading */
 	uint64_t orphan_since; /* our FIN is on the twin since */
 
@@ -170,6 +171,7 @@ void xs_drive_in(struct xs_sock *s, unsigned ms);
 void xs_ready_unwant(struct xs_sock *s);
 /* Progress thread, no lock: answers READY if no thread sleeps in a kernel-only call any more. */
 void xs_ready_try(struct xs_sock *s);
+void xs_drive_fork_child(void);
 /* Sets the direction's state row, reason and plane for stats after each change. Locked. */
 void xs_conn_publish(struct xs_sock *s);
 /* Marks what the kernel alone doesn't serve any more, or serves again. Locked. */
@@ -257,9 +259,5 @@ uint64_t xs_timeout(int fd, int name, bool *timed);
  * -EINTR. No lock. ms_max: at most so long, then 0 (stalled writers); 0: no bound. */
 int xs_conn_wait(struct xs_sock *s, int fd, unsigned want, uint64_t deadline, bool restart,
 		 unsigned ms_max);
-
-/* --- fork.c: in a forked child, a stream that the parent owns ---------- */
-ssize_t xs_fork_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags);
-ssize_t xs_fork_send(struct xs_sock *s, int fd, const struct msghdr *msg, int flags);
 
 #endif

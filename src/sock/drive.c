@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/real.h"
 #include "engine/wait.h"
-#include "sock/fork.h"
+#include "sock/heirs.h"
 #include "sock/sock.h"
 
 #define RETRY_MS 2
@@ -175,11 +175,11 @@ static void look_all(struct xs_work *w)
 	xs_conn_each(look_again, NULL);
 }
 
+static struct xs_work all_work = {.fn = look_all};
+
 void xs_ready_look(void)
 {
-	static struct xs_work work = {.fn = look_all};
-
-	xs_progress_post(&work);
+	xs_progress_post(&all_work);
 }
 
 static void want_ready(struct xs_sock *s, bool on)
@@ -194,6 +194,13 @@ static void want_ready(struct xs_sock *s, bool on)
 	} else {
 		atomic_fetch_sub_explicit(&ready_waiting, 1, memory_order_seq_cst);
 	}
+}
+
+/* The threads that a READY waits for are not here, nor is the work. */
+void xs_drive_fork_child(void)
+{
+	atomic_store(&ready_waiting, 0);
+	atomic_store(&all_work.posted, false);
 }
 
 void xs_ready_unwant(struct xs_sock *s)
@@ -388,7 +395,7 @@ void xs_drive(struct xs_sock *s)
 		if (s->wr_shut && s->orphan)
 			drive_fin(s);
 		if (s->child_asks)
-			xs_fork_look(s);
+			xs_heirs_look(s);
 		return;
 	}
 	drive_rx(s);
@@ -409,7 +416,7 @@ void xs_drive(struct xs_sock *s)
 	s->timed = false;
 	drive_unlink(s);
 	if (s->child_asks)
-		xs_fork_look(s);
+		xs_heirs_look(s);
 	if (s->orphan)
 		xs_orphan_look(s);
 }

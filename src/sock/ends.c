@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/real.h"
 #include "engine/wait.h"
-#include "sock/fork.h"
+#include "sock/heirs.h"
 #include "sock/pairing.h"
 #include "sock/sock.h"
 
@@ -154,7 +154,6 @@ static bool close_last(struct xs_sock *s, int fd)
 		xs_pair_forget(s);
 	if (s->shared &&
 	    !s->foreign) { /* a child may hold it: the kernel's close, no FIN of ours */
-		xs_fork_release(s);
 		s->fd = -1;
 		xs_conn_finish(s, "closed");
 		return false;
@@ -265,7 +264,7 @@ int xs_return_wait(struct xs_sock *s, enum xs_reason why, bool out)
 				s->pin = why;
 			s->rx.pinned = true;
 			s->tx.giving = true;
-			announced = xs_rx_held(s);
+			s->announced = announced = xs_rx_held(s);
 			s->rx.frozen = out;
 			xs_return_tx(s, why);
 			xs_return_rx(s, why);
@@ -276,8 +275,10 @@ int xs_return_wait(struct xs_sock *s, enum xs_reason why, bool out)
 			if (!done)
 				xs_conn_reset(s, XS_R_RETURN_TIMEOUT);
 			s->rx.frozen = false;
-			if (done && out && s->rx.state == XS_R_KERN)
+			if (done && out && s->rx.state == XS_R_KERN) {
 				s->rx.copies = s->rx.c; /* the twin has them */
+				xs_heirs_release(s);	/* ... and for good */
+			}
 			xs_conn_leave(s);
 			break;
 		}
@@ -309,7 +310,7 @@ void xs_fd_pin(int fd, enum xs_reason why)
 	if (!s)
 		return;
 	if (s->foreign)
-		xs_fork_claim(s, fd);
+		xs_heirs_claim(s, fd);
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
 	wait = s->chan != NULL && (!s->pin || xs_managed(s));

@@ -58,6 +58,8 @@ static void token_event(struct xs_ep_set *set, const struct epoll_event *ev)
 		raw_event(it, ev->events);
 }
 
+void (*xs_ep_taken)(void);
+
 int xs_ep_filter(struct xs_ep_set *set, struct epoll_event *ev, int n)
 {
 	int kept = 0;
@@ -68,6 +70,8 @@ int xs_ep_filter(struct xs_ep_set *set, struct epoll_event *ev, int n)
 		else
 			ev[kept++] = ev[i];
 	}
+	if (kept < n && set->inherited && xs_ep_taken)
+		xs_ep_taken();
 	return kept;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/highfd.h"
 #include "base/rawsys.h"
 #include "sock/epollset.h"
 
@@ -195,6 +196,18 @@ void xs_ep_sets_each(void (*fn)(struct xs_ep_set *set, void *arg), void *arg)
 		xs_obj_put(&last->obj);
 }
 
+/* The kick and wake items are the parent's: our copies of their descriptors go. */
+static void forget_own(int *fd)
+{
+	if (*fd >= 0) {
+		xs_highfd_gone(*fd);
+		xs_sys(__NR_close, *fd);
+	}
+	*fd = -1;
+}
+
+/* Lists, index and waiters are made anew: another thread may have been about to change them. All
+ * members are asked at the first wait, which is when a child touches its parent's streams. */
 static void reset(struct xs_ep_set *set)
 {
 	xs_lock_init(&set->lock, XS_RANK_SET);
@@ -203,11 +216,31 @@ static void reset(struct xs_ep_set *set)
 	set->inherited = true;
 	if (atomic_exchange(&set->working, false))
 		atomic_fetch_sub(&set->obj.refs, 1); /* the work stayed behind */
+	atomic_store(&set->work.posted, false);
+	forget_own(&set->kick_fd);
+	forget_own(&set->wake_fd);
+	set->wake_on = false;
+	set->head = set->tail = NULL;
+	set->listed_n = 0;
+	for (uint32_t i = 0; i < set->items.n; i++) {
+		struct xs_ep_item *it = set->items.at[i];
+
+		if (!it)
+			continue;
+		it->listed = false;
+		xs_ep_index_add(it);
+		if (it->obj->kind != XS_FD_SOCK)
+			continue;
+		xs_waiter_add((struct xs_sock *)it->obj, &it->waiter);
+		if (it->converted)
+			xs_ep_list(it, true);
+	}
 }
 
 void xs_ep_index_fork_child(void)
 {
 	xs_lock_init(&index_lock, XS_RANK_LEAF);
+	memset(bucket, 0, sizeof(bucket));
 	for (struct xs_ep_set *set = sets; set; set = set->next)
 		reset(set);
 }

@@ -183,7 +183,7 @@ static int kernel_way(struct wait *w, const struct timespec *timeout, const sigs
 	}
 	xs_obj_put(&set->obj);
 	r = real_wait(w, timeout, mask);
-	w->set = r > 0 && xs_ep_managed(set) ? get_set(w->epfd) : NULL;
+	w->set = r > 0 && (set->inherited || xs_ep_managed(set)) ? get_set(w->epfd) : NULL;
 	if (w->set)
 		r = without_tokens(w, r);
 	xs_sleep_leave(record);

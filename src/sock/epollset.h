@@ -197,6 +197,8 @@ void xs_ep_sync_wake(struct xs_ep_set *set);
 int xs_ep_collect(struct xs_ep_set *set, int epfd, struct epoll_event *ev, int max);
 /* Raw events: tokens are taken out and acted on. Returns how many stay. Set's lock. */
 int xs_ep_filter(struct xs_ep_set *set, struct epoll_event *ev, int n);
+/* A child has taken events from a set that it inherited which were the owner's, maybe. */
+extern void (*xs_ep_taken)(void);
 /* The item's mask now; 0: not ready. Set's lock. */
 uint32_t xs_ep_mask(struct xs_ep_item *it);
 

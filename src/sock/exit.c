@@ -13,7 +13,7 @@
 #include "base/real.h"
 #include "engine/wait.h"
 #include "sock/exit_rest.h"
-#include "sock/fork.h"
+#include "sock/heirs.h"
 #include "sock/pairing.h"
 #include "sock/sock.h"
 
@@ -37,11 +37,13 @@ static void begin(struct xs_sock *s, void *arg)
 		xs_conn_leave(s);
 		return;
 	}
-	s->wr_shut = true;
+	s->wr_shut = !s->shared || s->wr_shut;
 	if (!s->pin)
 		s->pin = XS_R_EXITING;
 	s->rx.pinned = true;
-	if (xs_s_on_plane(&s->tx) && !s->tx.fin_sent) {
+	s->announced = xs_rx_held(s);
+	s->rx.frozen = s->shared; /* an heir reads on */
+	if (s->wr_shut && xs_s_on_plane(&s->tx) && !s->tx.fin_sent) {
 		xs_chan_ops(s->chan)->tx_fin(s->chan, s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
 		s->tx.fin_sent = true;
 	}
@@ -63,7 +65,7 @@ static void count_open(struct xs_sock *s, void *arg)
 	xs_conn_enter(s);
 	if (s->chan)
 		xs_drive(s);
-	if (s->chan && !xs_returned(s, false, 0))
+	if (s->chan && !xs_returned(s, s->shared, s->announced))
 		st->open++;
 	xs_conn_leave(s);
 }
@@ -102,7 +104,7 @@ static void finish(struct xs_sock *s, void *arg)
 		else if (s->tx.state == XS_S_RET || xs_rx_held(s))
 			xs_real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
 		if (s->child_asks || s->shared)
-			xs_fork_release(s);
+			xs_heirs_release(s);
 	}
 	if (s->named && s->row) {
 		s->named = false;

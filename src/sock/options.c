@@ -14,7 +14,7 @@
 
 #include "base/real.h"
 #include "sock/conn.h"
-#include "sock/fork.h"
+#include "sock/heirs.h"
 #include "sock/sock.h"
 
 enum what { FORWARD, LIMIT, LOWAT, PIN };
@@ -111,7 +111,7 @@ int xs_opt_set(struct xs_sock *s, int fd, int level, int name, const void *val, 
 	if (o->what == PIN && (s->role == XS_ROLE_CONNECTED || s->role == XS_ROLE_ACCEPTED))
 		xs_fd_pin(fd, o->why);
 	else if (s->foreign)
-		xs_fork_claim(s, fd);
+		xs_heirs_claim(s, fd);
 	if (xs_real.setsockopt(fd, level, name, val, len) < 0)
 		return -errno;
 	if (o->what == LIMIT)
@@ -184,7 +184,7 @@ int xs_opt_ioctl(struct xs_sock *s, int fd, unsigned long req, void *arg, bool *
 	if (!xs_managed(s) || !arg || (req != SIOCINQ && req != SIOCOUTQ))
 		return 0;
 	if (s->foreign)
-		return xs_fork_claim(s, fd);
+		return xs_heirs_claim(s, fd);
 	*done = true;
 	*(int *)arg = queued(s, fd, req);
 	return 0;

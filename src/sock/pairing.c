@@ -13,6 +13,7 @@
 #include "base/real.h"
 #include "link/link.h"
 #include "sock/conn.h"
+#include "sock/heirs.h"
 #include "sock/pairing.h"
 
 #define BUCKETS 4096
@@ -185,7 +186,7 @@ static void paired(void *user, struct xs_chan *c, const uint8_t *secret)
 		s->tx_why = s->rx_why = XS_R_POLICY;
 		xs_s_link_up(&s->tx);
 		xs_r_link_up(&s->rx);
-		xs_own_word(s);
+		xs_heirs_begin(s);
 		if (s->row)
 			xs_stats_pair(s->row, xs_chan_ops(c)->id(c), base->link_id,
 				      XS_WIRE_VERSION);

@@ -25,11 +25,18 @@ static void pin_names(bool (*keep)(int fd), enum xs_reason why)
 			xs_fd_pin(fd, why);
 }
 
+/* Also what only a child will have: nobody would answer it any more. */
 static bool survives_exec(int fd)
 {
 	int flags = xs_real.fcntl(fd, F_GETFD);
+	struct xs_sock *s = xs_sock_get(fd);
+	bool shared;
 
-	return flags >= 0 && !(flags & FD_CLOEXEC);
+	if (!s)
+		return false;
+	shared = s->shared && !s->foreign;
+	xs_sock_put(s);
+	return shared || (flags >= 0 && !(flags & FD_CLOEXEC));
 }
 
 static bool any(int fd)

@@ -16,7 +16,7 @@
 #include "base/real.h"
 #include "base/unwind.h"
 #include "engine/wait.h"
-#include "sock/fork.h"
+#include "sock/heirs.h"
 #include "sock/sock.h"
 
 #define IN_BITS (POLLIN | POLLRDNORM)
@@ -128,7 +128,7 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 	unsigned bits;
 
 	want |= POLLERR | POLLHUP;
-	if (s->foreign && xs_fork_claim(s, s->fd) < 0)
+	if (s->foreign && xs_heirs_claim(s, s->fd) < 0)
 		return want;
 	if (!xs_managed(s))
 		return twin_now(s, want) & want;

@@ -20,6 +20,7 @@
 #include "base/real.h"
 #include "engine/wait.h"
 #include "sock/conn.h"
+#include "sock/heirs.h"
 #include "sock/sock.h"
 
 #define LAZY_ACK_MS 20
@@ -337,7 +338,7 @@ ssize_t xs_rx_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags)
 	ssize_t r;
 
 	if (s->foreign)
-		return xs_fork_recv(s, fd, msg, flags);
+		return xs_heirs_recv(s, fd, msg, flags);
 	if (!(flags & MSG_TRUNC) && xs_iov_bad(msg))
 		return -EFAULT;
 	p.want = xs_iov_total(msg);

@@ -20,6 +20,7 @@
 #include "base/real.h"
 #include "engine/wait.h"
 #include "sock/conn.h"
+#include "sock/heirs.h"
 #include "sock/sock.h"
 
 #define STALL_MS 20
@@ -280,7 +281,7 @@ ssize_t xs_tx_send(struct xs_sock *s, int fd, const struct msghdr *msg, int flag
 	ssize_t r;
 
 	if (s->foreign)
-		return xs_fork_send(s, fd, msg, flags);
+		return xs_heirs_send(s, fd, msg, flags);
 	if (xs_iov_bad(msg))
 		return -EFAULT;
 	o.want = xs_iov_total(msg);

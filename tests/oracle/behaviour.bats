@@ -211,6 +211,13 @@ setup() {
 	done
 }
 
+@test "whoever inherits a connection, and however its owner goes, it works" {
+	local how
+	for how in leave exec grandchild orphaned own pending reset poll epoll closeall raw half; do
+		same_as_kernel heirs $how
+	done
+}
+
 @test "starting other programs leaves a connection as it is" {
 	same_as_kernel spawns
 }

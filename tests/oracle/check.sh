@@ -24,6 +24,7 @@ variants() {
 	epollconnect) echo level edge ;;
 	forks) echo idle use heir exit ;;
 	execs) echo self child foreign ;;
+	heirs) echo leave exec grandchild orphaned own pending reset poll epoll closeall raw half ;;
 	inherited) echo exec passed ;;
 	files) echo sendfile splice stdio ;;
 	oneloop) echo loop threads ;;
