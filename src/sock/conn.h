@@ -70,8 +70,8 @@ struct xs_sock {
 	bool listening; /* a rendezvous is open for it */
 	bool foreign;	/* forked child: another process owns the streams */
 	bool shared;	/* forked parent: a child may hold it too */
-	bool child_asks;       /* ... and wants it back on the kernel */
-	uint32_t word;	       /* heirs.c's, in `estate`; 0: none */
+	bool child_asks; /* ... and wants it back on the kernel */
+	uint32_t word;	 /* heirs.c's, in `estate`; 0: none */
 	struct xs_estate *estate;
 	size_t announced;      /* bytes announced when a hand-over froze reading */
 	uint64_t orphan_since; /* our FIN is on the twin since */

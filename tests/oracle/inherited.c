@@ -30,7 +30,7 @@ static void serve(int listener)
 	CALL(close(listener));
 }
 
-/* The listener goes through a Unix socket of this process's own, and comes back by another number. */
+/* The listener goes through a Unix socket of our own, and comes back by another number. */
 static int passed(int listener)
 {
 	char control[CMSG_SPACE(sizeof(int))] = {0}, byte = 'l';

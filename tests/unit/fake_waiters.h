@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every fake socket of the epoll and poll tests has in common: waiters under a lock, managed or
- * not, found by its descriptor. Included after the test's own struct xs_sock.
+ * What every fake socket of the epoll and poll tests has in common: waiters under a lock, managed
+ * or not, found by its descriptor. Included after the test's own struct xs_sock.
  */
 #ifndef XS_TESTS_UNIT_FAKE_WAITERS_H
 #define XS_TESTS_UNIT_FAKE_WAITERS_H
