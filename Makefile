@@ -18,11 +18,14 @@ SAN ?=
 O := $(BUILD)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -DXS_DEBUG)
 
+# gcc inlines across files when it links the libraries; unit tests use the plain half of the objects.
+LTO := $(if $(SAN),,$(if $(findstring gcc,$(notdir $(CC))),-flto=auto -ffat-lto-objects))
+
 WARN := -Wall -Wextra -Werror -Wmissing-prototypes -Wshadow
 CFLAGS ?= -O2 -g
 # Fortified inlines would turn our calls into __*_chk, which are doors of ours.
 ALL_CFLAGS = $(CFLAGS) -std=gnu11 -D_GNU_SOURCE= -U_FORTIFY_SOURCE -fPIC -fvisibility=hidden \
-	-ftls-model=initial-exec -pthread $(WARN) $(SANFLAGS) $(EXTRA_CFLAGS) -Isrc -Iinclude \
+	-ftls-model=initial-exec -fno-plt -pthread $(WARN) $(LTO) $(SANFLAGS) $(EXTRA_CFLAGS) -Isrc -Iinclude \
 	-DXS_VERSION=\"$(VERSION)\"
 ALL_LDFLAGS := -pthread $(SANFLAGS) $(LDFLAGS)
 LIB_LDFLAGS = -shared -Wl,-soname,libxshim.so -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
@@ -61,17 +64,17 @@ $(O)/%.o: %.c
 # A mapped library must not be overwritten in place: link beside it, then rename.
 $(LIB): $(CORE_O) $(HOOK_O) $(O)/exports.map
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LIB_LDFLAGS) $(CORE_O) $(HOOK_O) $(ALL_LDFLAGS) $(LIBS) -o $@.new && mv -f $@.new $@
+	$(Q)$(CC) $(CFLAGS) $(LTO) $(LIB_LDFLAGS) $(CORE_O) $(HOOK_O) $(ALL_LDFLAGS) $(LIBS) -o $@.new && mv -f $@.new $@
 
 $(TEST_LIB): $(TEST_CORE_O) $(HOOK_O) $(PLANE_O) $(O)/exports.map
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LIB_LDFLAGS) $(TEST_CORE_O) $(HOOK_O) $(PLANE_O) $(ALL_LDFLAGS) $(LIBS) -o $@.new && \
+	$(Q)$(CC) $(CFLAGS) $(LTO) $(LIB_LDFLAGS) $(TEST_CORE_O) $(HOOK_O) $(PLANE_O) $(ALL_LDFLAGS) $(LIBS) -o $@.new && \
 		mv -f $@.new $@
 
 $(TOOL): $(TOOL_O) $(BASE_O)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(TOOL_O) $(BASE_O) $(ALL_LDFLAGS) $(LIBS) -o $@
+	$(Q)$(CC) $(if $(LTO),-fno-lto) $(TOOL_O) $(BASE_O) $(ALL_LDFLAGS) $(LIBS) -o $@
 
 # Unit tests: the product's objects without its doors. Archives give each test what it uses; the
 # test plane's comes first, as its carriers replace the product's.
@@ -85,7 +88,7 @@ UNIT_LIBS := $(O)/plane.a $(O)/core.a
 
 $(O)/tests/unit/%: $(O)/tests/unit/%.o $(UNIT_LIBS)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $< -Wl,--start-group $(UNIT_LIBS) -Wl,--end-group $(ALL_LDFLAGS) $(LIBS) -o $@
+	$(Q)$(CC) $(if $(LTO),-fno-lto) $< -Wl,--start-group $(UNIT_LIBS) -Wl,--end-group $(ALL_LDFLAGS) $(LIBS) -o $@
 
 # Oracle programs and benchmarks are ordinary programs: they know nothing of the library.
 # Each folder of tests with programs brings its rules; the targets are named here.

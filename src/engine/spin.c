@@ -54,11 +54,13 @@ static bool promising(uint64_t now)
 
 bool xs_spin(bool (*done)(void *arg), void *arg)
 {
-	uint64_t now, end, late;
+	return look(done, arg) || xs_spin_on(done, arg);
+}
 
-	if (look(done, arg))
-		return true;
-	now = xs_now_ns();
+bool xs_spin_on(bool (*done)(void *arg), void *arg)
+{
+	uint64_t now = xs_now_ns(), end, late;
+
 	if (!promising(now))
 		return false;
 	late = xs_config()->poll_us * XS_NS_PER_US / 2;

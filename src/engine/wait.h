@@ -59,5 +59,7 @@ void xs_sleeper_wake(struct xs_sleeper *s);
  * signal.
  */
 bool xs_spin(bool (*done)(void *arg), void *arg);
+/* The same without the first look: the caller has polled and asked just now. */
+bool xs_spin_on(bool (*done)(void *arg), void *arg);
 
 #endif

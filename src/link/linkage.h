@@ -219,6 +219,7 @@ void xs_segtx_pump(struct xs_chan *c, bool served, int *budget);
 void xs_segtx_free(struct xs_chan *c);
 void xs_segtx_open(struct xs_chan *c, uint16_t epoch, uint64_t x);
 size_t xs_segtx_room(struct xs_chan *c);
+void xs_segtx_idle(struct xs_chan *c);
 ssize_t xs_segtx_put(struct xs_chan *c, const struct iovec *iov, int iovcnt, size_t skip,
 		     unsigned flags);
 void xs_segtx_fin(struct xs_chan *c, unsigned flags);

@@ -124,8 +124,10 @@ struct xs_chan_ops {
 	/* True when the last message of this kind has completed (FLUSHED, rule 9). */
 	bool (*sent)(struct xs_chan *c, uint8_t kind);
 
-	/* --- end ---------------------------------------------------------------------------------
+	/* --- rest and end ------------------------------------------------------------------------
 	 */
+	/* Nothing has moved for some milliseconds: memory that can be had again goes back. */
+	void (*idle)(struct xs_chan *c);
 	/* The connection is gone: later segments for its id are answered PEER_GONE if `reset`, else
 	 * dropped (RETURN_ME without SWITCHED is answered RETURNED, rule 4). Frees the channel. */
 	void (*close)(struct xs_chan *c, bool reset);

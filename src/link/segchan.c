@@ -243,6 +243,7 @@ static void rx_ack(struct xs_chan *c, uint16_t epoch, uint64_t offset)
 		.plane = (plane_),              \
 		.tx_open = xs_segtx_open,       \
 		.tx_room = xs_segtx_room,       \
+		.idle = xs_segtx_idle,          \
 		.tx_put = xs_segtx_put,         \
 		.tx_fin = xs_segtx_fin,         \
 		.tx_acked = xs_segtx_acked,     \

@@ -5,7 +5,8 @@
  * lack of credits waits in the ring, so that many small writes become one segment.
  *
  * The window begins small and doubles at an acknowledgement if it has cut a write short before. The
- * ring's memory follows what's kept: none when nothing is.
+ * ring's memory follows what's kept: the smallest slab when nothing is, and none once the channel
+ * has been idle.
  *
  * A segment asks for an acknowledgement (WANT_ACK) where it crosses a quarter of the window and
  * whenever less than a quarter is left: a blocked writer's next segment then always brings one.
@@ -172,6 +173,12 @@ size_t xs_segtx_room(struct xs_chan *c)
 	return kept < tx->window ? tx->window - kept : 0;
 }
 
+void xs_segtx_idle(struct xs_chan *c)
+{
+	if (c->tx.acked == c->tx.end)
+		xs_txring_free(&c->tx.ring, c->link);
+}
+
 /* n bytes of iov from byte skip on go into the ring at offset. */
 static void copy_in(struct xs_txring *r, uint64_t offset, const struct iovec *iov, size_t skip,
 		    size_t n)
@@ -242,7 +249,7 @@ void xs_segtx_acked(struct xs_chan *c, uint64_t offset)
 	tx->acked = offset;
 	if (tx->next < offset)
 		tx->next = offset;
-	if (tx->acked == tx->end)
+	if (tx->acked == tx->end && tx->ring.slab > XS_SLAB_4K)
 		xs_txring_free(&tx->ring, c->link);
 	if (!tx->short_of || tx->window >= tx->limit)
 		return;

@@ -15,6 +15,7 @@
 #include "sock/heirs.h"
 
 #define CHUNK (256 * 1024)
+#define REST_MS 20
 
 struct chunk {
 	struct chunk *next;
@@ -119,6 +120,14 @@ void xs_drive_in(struct xs_sock *s, unsigned ms)
 	}
 }
 
+void xs_rest_soon(struct xs_sock *s)
+{
+	if (s->resting)
+		return;
+	s->resting = true;
+	xs_drive_in(s, REST_MS);
+}
+
 static uint64_t cookie_of(int fd)
 {
 	uint64_t cookie = 0;
@@ -177,7 +186,8 @@ void xs_conn_enter(struct xs_sock *s)
 
 void xs_conn_leave(struct xs_sock *s)
 {
-	xs_drive(s);
+	if (!xs_drive_steady(s))
+		xs_drive(s);
 	xs_lock_drop(&s->lock);
 }
 

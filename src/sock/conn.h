@@ -111,6 +111,8 @@ struct xs_sock {
 	uint64_t twin_fin_at;	  /* the twin's FIN came where bytes may be missing: since then */
 	uint32_t sndbuf;	  /* SO_SNDBUF as the program set it; 0: not */
 	bool lowat;		  /* SO_RCVLOWAT was set: ask for it */
+	bool blocks;		  /* no O_NONBLOCK when last asked: a hint, for spins only */
+	bool resting;		  /* the timer will do what can wait for a quiet moment */
 	bool eof;		  /* the in-band FIN was read */
 	bool peer_rst;		  /* PEER_GONE or the twin's RST: ECONNRESET behind the bytes */
 	int error;		  /* pending, told once (sk_err) */
@@ -164,9 +166,13 @@ void xs_sock_unname(struct xs_sock *s, int fd, bool last);
 /* --- drive.c: what is due ---------- */
 /* Locked; never blocks. */
 void xs_drive(struct xs_sock *s);
+/* Nothing is due: xs_drive() would do nothing. */
+bool xs_drive_steady(const struct xs_sock *s);
 /* The progress thread drives it soon / in `ms`. */
 void xs_drive_soon(struct xs_sock *s);
 void xs_drive_in(struct xs_sock *s, unsigned ms);
+/* Bytes have moved: in some milliseconds what was consumed is told and spare memory given back. */
+void xs_rest_soon(struct xs_sock *s);
 /* Locked: READY isn't wanted any more. */
 void xs_ready_unwant(struct xs_sock *s);
 /* Progress thread, no lock: answers READY if no thread sleeps in a kernel-only call any more. */
@@ -251,10 +257,20 @@ static inline void xs_ready_nudge(struct xs_sock *s)
 	if (xs_ready_wanted() && atomic_load_explicit(&s->managed, memory_order_relaxed))
 		xs_drive_soon(s);
 }
-/* Asked on would-block only, since the file description may be shared: O_NONBLOCK or MSG_DONTWAIT;
- * the deadline of SO_RCVTIMEO or SO_SNDTIMEO from now (0: none). */
+/* Asked on would-block only, since the file description may be shared: O_NONBLOCK, MSG_DONTWAIT. */
 bool xs_nonblocking(int fd, int flags);
-uint64_t xs_timeout(int fd, int name, bool *timed);
+/* A call that would block. */
+struct xs_block {
+	unsigned want; /* POLLIN or POLLOUT */
+	uint64_t since, deadline;
+	bool timed, asked;
+};
+/*
+ * May it wait? 0: sleep until b->deadline (0: none); 1: look again at once; -EAGAIN: the
+ * descriptor doesn't block. `spin`: on the plane first, if it has blocked before (a hint that a
+ * system call confirms before any sleep).
+ */
+int xs_may_block(struct xs_sock *s, int fd, int flags, struct xs_block *b, bool spin);
 /* Sleeps until `want` may have come; deadline xs_now_ns or 0. 0 (look again), -EAGAIN (deadline),
  * -EINTR. No lock. ms_max: at most so long, then 0 (stalled writers); 0: no bound. */
 int xs_conn_wait(struct xs_sock *s, int fd, unsigned want, uint64_t deadline, bool restart,

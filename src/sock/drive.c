@@ -389,8 +389,33 @@ static void drive_unlink(struct xs_sock *s)
 		atomic_store_explicit(&s->watching, 1, memory_order_relaxed);
 }
 
+/*
+ * Nothing is due: both directions run on the plane, and no event has left anything to do. That's
+ * how nearly every locked section ends; what xs_drive() would find, in one look.
+ */
+bool xs_drive_steady(const struct xs_sock *s)
+{
+	const struct xshim_conn *row = s->row;
+
+	if (s->rx.state != XS_R_PLANE || s->tx.state != XS_S_SWD || !s->chan)
+		return false;
+	if (s->rx.prepared | s->ready_wanted | s->rx.asked | s->want_ack | s->timed | s->eof |
+	    s->wr_shut | s->link_gone | s->child_asks | s->orphan | s->peer_rst | !s->rx.linked |
+	    !s->tx.linked)
+		return false;
+	if (s->twin_fin_at | s->partial_since | s->stall_since | s->tx.reply)
+		return false;
+	return s->tx.told == s->tx.flushed && !xs_s_flushed_due(&s->tx) &&
+	       (!row || (atomic_load_explicit(&row->tx.state, memory_order_relaxed) == XS_S_SWD &&
+			 atomic_load_explicit(&row->rx.state, memory_order_relaxed) == XS_R_PLANE &&
+			 atomic_load_explicit(&row->tx.reason, memory_order_relaxed) == s->tx_why &&
+			 atomic_load_explicit(&row->rx.reason, memory_order_relaxed) == s->rx_why));
+}
+
 void xs_drive(struct xs_sock *s)
 {
+	if (s->timed)
+		s->resting = false;
 	if (!s->chan) {
 		if (s->wr_shut && s->orphan)
 			drive_fin(s);
@@ -413,6 +438,8 @@ void xs_drive(struct xs_sock *s)
 	drive_fin(s);
 	drive_prepare(s);
 	xs_conn_publish(s);
+	if (s->timed)
+		xs_chan_ops(s->chan)->idle(s->chan);
 	s->timed = false;
 	drive_unlink(s);
 	if (s->child_asks)

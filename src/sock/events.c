@@ -30,6 +30,7 @@ static void acked(struct xs_sock *s)
 {
 	xs_chan_ops(s->chan)->tx_acked(s->chan, s->tx.acked);
 	s->stall_since = 0;
+	xs_rest_soon(s);
 	if (s->nospace && xs_tx_writable(s)) {
 		s->nospace = false;
 		xs_wake(s, POLLOUT);

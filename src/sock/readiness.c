@@ -123,24 +123,34 @@ static unsigned managed_bits(struct xs_sock *s, unsigned want)
 	return bits;
 }
 
+static unsigned ready_locked(struct xs_sock *s, unsigned want)
+{
+	return (xs_managed(s) ? managed_bits(s, want) : twin_now(s, want)) & want;
+}
+
+/* In a forked child the first question takes the stream over, or asks its owner for it. */
+static bool claimed(struct xs_sock *s)
+{
+	return !s->foreign || xs_heirs_claim(s, s->fd) >= 0;
+}
+
 unsigned xs_ready(struct xs_sock *s, unsigned want)
 {
 	unsigned bits;
 
 	want |= POLLERR | POLLHUP;
-	if (s->foreign && xs_heirs_claim(s, s->fd) < 0)
+	if (!claimed(s))
 		return want;
 	if (!xs_managed(s))
 		return twin_now(s, want) & want;
 	xs_conn_enter(s);
-	bits = managed_bits(s, want);
+	bits = ready_locked(s, want);
 	xs_conn_leave(s);
-	return bits & want;
+	return bits;
 }
 
-void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
+static void twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
 {
-	xs_conn_enter(s);
 	*serve = 0;
 	if (s->rx.state != XS_R_PLANE && s->rx.state != XS_R_OUT && xs_r_twin_limit(&s->rx))
 		*serve |= POLLIN;
@@ -151,6 +161,12 @@ void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
 		*watch = false; /* level-triggered: only where a byte means a return */
 	if (s->eof || s->twin_fin_at)
 		*serve &= ~(unsigned)POLLIN;
+}
+
+void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
+{
+	xs_conn_enter(s);
+	twin_bits(s, serve, watch);
 	xs_conn_leave(s);
 }
 
@@ -163,24 +179,30 @@ void xs_twin_event(struct xs_sock *s)
 
 /* --- waiters ---------- */
 
-void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w)
+static void waiter_link(struct xs_sock *s, struct xs_waiter *w)
 {
-	xs_conn_enter(s);
 	w->next = s->waiters;
 	w->prev = &s->waiters;
 	if (w->next)
 		w->next->prev = &w->next;
 	s->waiters = w;
-	xs_conn_leave(s);
+}
+
+/* Nothing becomes due by a waiter that comes or goes: no xs_conn_leave(). */
+void xs_waiter_add(struct xs_sock *s, struct xs_waiter *w)
+{
+	xs_lock_take(&s->lock);
+	waiter_link(s, w);
+	xs_lock_drop(&s->lock);
 }
 
 void xs_waiter_del(struct xs_sock *s, struct xs_waiter *w)
 {
-	xs_conn_enter(s);
+	xs_lock_take(&s->lock);
 	*w->prev = w->next;
 	if (w->next)
 		w->next->prev = w->prev;
-	xs_conn_leave(s);
+	xs_lock_drop(&s->lock);
 }
 
 void xs_wake(struct xs_sock *s, unsigned what)
@@ -198,18 +220,6 @@ void xs_wake(struct xs_sock *s, unsigned what)
 bool xs_nonblocking(int fd, int flags)
 {
 	return flags & MSG_DONTWAIT || xs_real.fcntl(fd, F_GETFL) & O_NONBLOCK;
-}
-
-uint64_t xs_timeout(int fd, int name, bool *timed)
-{
-	struct timeval tv = {0};
-	socklen_t len = sizeof(tv);
-
-	*timed = xs_real.getsockopt(fd, SOL_SOCKET, name, &tv, &len) == 0 &&
-		 (tv.tv_sec || tv.tv_usec);
-	return *timed ? xs_now_ns() + (uint64_t)tv.tv_sec * XS_NS_PER_S +
-				(uint64_t)tv.tv_usec * XS_NS_PER_US
-		      : 0;
 }
 
 struct nap {
@@ -251,33 +261,85 @@ static bool answered(void *arg)
 	return xs_ready(a->s, a->want) != 0;
 }
 
-static int nap(struct xs_sock *s, struct xs_sleeper *sleeper, struct pollfd *p, uint64_t until,
-	       bool restart)
+static bool spin(struct xs_sock *s, unsigned want)
 {
-	struct nap n = {.waiter.notify = nap_notify,
-			.on = s,
-			.sleeper = sleeper,
-			.want = (unsigned)p->events};
+	struct ask a = {s, want};
+
+	return xs_spin_on(answered, &a);
+}
+
+/* SO_RCVTIMEO or SO_SNDTIMEO, from the call's first would-block on. */
+static void ask_timeout(int fd, struct xs_block *b)
+{
+	struct timeval tv = {0};
+	socklen_t len = sizeof(tv);
+	int name = b->want & POLLIN ? SO_RCVTIMEO : SO_SNDTIMEO;
+
+	b->asked = true;
+	if (xs_real.getsockopt(fd, SOL_SOCKET, name, &tv, &len) || (!tv.tv_sec && !tv.tv_usec))
+		return;
+	b->timed = true;
+	b->deadline =
+		b->since + (uint64_t)tv.tv_sec * XS_NS_PER_S + (uint64_t)tv.tv_usec * XS_NS_PER_US;
+}
+
+int xs_may_block(struct xs_sock *s, int fd, int flags, struct xs_block *b, bool spins)
+{
+	bool spun = false;
+
+	if (!b->since)
+		b->since = xs_now_ns();
+	if (flags & MSG_DONTWAIT)
+		return -EAGAIN;
+	if (spins && s->blocks) {
+		spun = true;
+		if (spin(s, b->want))
+			return 1;
+	}
+	if (!b->asked) {
+		s->blocks = !xs_nonblocking(fd, flags);
+		if (!s->blocks)
+			return -EAGAIN;
+		ask_timeout(fd, b);
+	}
+	return spins && !spun && spin(s, b->want);
+}
+
+/* Joins the waiters and looks, under one hold of the lock. False: ready already. */
+static bool lie_down(struct nap *n, struct pollfd *p)
+{
+	struct xs_sock *s = n->on;
+	unsigned serve, bits;
+	bool watch, mine = claimed(s);
+
+	xs_conn_enter(s);
+	waiter_link(s, &n->waiter);
+	bits = mine ? ready_locked(s, n->want | POLLERR | POLLHUP) : n->want;
+	twin_bits(s, &serve, &watch);
+	xs_conn_leave(s);
+	p->events = (short)(n->want & serve);
+	if (watch)
+		p->events |= POLLIN | POLLRDHUP;
+	else if (!p->events)
+		p->fd = -1;
+	return !bits;
+}
+
+static int nap(struct xs_sock *s, struct xs_sleeper *sleeper, struct pollfd *p, unsigned want,
+	       uint64_t until, bool restart)
+{
+	struct nap n = {.waiter.notify = nap_notify, .on = s, .sleeper = sleeper, .want = want};
 	struct xs_unwind undo;
-	unsigned serve;
-	bool watch;
 	int r = 1;
 
 	xs_conn_hold(s);
-	xs_waiter_add(s, &n.waiter);
-	xs_unwind_push(&undo, nap_end, &n);
 	xs_sleeper_begin(sleeper);
-	if (!xs_ready(s, n.want)) {
-		xs_twin_bits(s, &serve, &watch);
-		p->events = (short)(p->events & serve);
-		if (watch)
-			p->events |= POLLIN | POLLRDHUP;
-		else if (!p->events)
-			p->fd = -1;
+	if (lie_down(&n, p)) {
+		xs_unwind_push(&undo, nap_end, &n);
 		r = xs_sleeper_sleep(sleeper, p, 1, until, NULL, restart);
+		xs_unwind_pop(&undo);
 	}
 	xs_sleeper_end(sleeper);
-	xs_unwind_pop(&undo);
 	nap_end(&n);
 	return r;
 }
@@ -286,22 +348,19 @@ int xs_conn_wait(struct xs_sock *s, int fd, unsigned want, uint64_t deadline, bo
 		 unsigned ms_max)
 {
 	uint64_t until = ms_max ? xs_now_ns() + ms_max * XS_NS_PER_MS : 0;
-	struct pollfd p = {.fd = fd, .events = (short)want};
 	struct xs_sleeper *sleeper = xs_sleeper_self();
-	struct ask a = {s, want};
+	struct pollfd p = {.fd = fd};
 	int r;
 
 	if (deadline && xs_now_ns() >= deadline)
 		return -EAGAIN;
-	if (xs_spin(answered, &a))
-		return 0;
 	if (!sleeper) { /* no memory, no descriptors: look again in a while */
 		xs_real.poll(NULL, 0, 1);
 		return 0;
 	}
 	if (!until || (deadline && deadline < until))
 		until = deadline;
-	r = nap(s, sleeper, &p, until, restart);
+	r = nap(s, sleeper, &p, want, until, restart);
 	if (p.revents)
 		xs_twin_event(s);
 	if (r == -EINTR)

@@ -35,4 +35,11 @@ void xs_stats_watch(void (*request)(int fd));
 void xs_stats_exit(void);
 void xs_stats_fork_child(void);
 
+/* Counts where a lock of the caller's keeps others out: no atomic addition. */
+static inline void xs_stats_count(_Atomic uint64_t *at, uint64_t n)
+{
+	atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
 #endif

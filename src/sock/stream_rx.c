@@ -10,6 +10,8 @@
  * that got less than it asked for therefore means "empty", which edge-triggered programs rely on.
  *
  * Blocking is outside the lock: pass, poll the plane, pass, spin, sleep until readable, and again.
+ * The twin in PLANE costs a system call, so a call that may block leaves it to the sleep, which
+ * watches it, and only one that must answer "empty" looks itself.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -23,13 +25,12 @@
 #include "sock/heirs.h"
 #include "sock/sock.h"
 
-#define LAZY_ACK_MS 20
-
 struct pass {
 	struct xs_sock *s;
 	int fd;
 	struct msghdr *msg;
 	int flags;
+	bool look; /* at the twin in PLANE, before "empty" is said */
 	size_t want, done;
 };
 
@@ -46,12 +47,6 @@ bool xs_rx_enter(struct xs_sock *s, int fd, int flags)
 	atomic_fetch_sub_explicit(&s->rx_kernel, 1, memory_order_seq_cst);
 	xs_ready_nudge(s);
 	return false;
-}
-
-static void count(struct xs_sock *s, unsigned plane, size_t n)
-{
-	if (s->row)
-		atomic_fetch_add_explicit(&s->row->rx.bytes[plane], n, memory_order_relaxed);
 }
 
 ssize_t xs_rx_leave(struct xs_sock *s, ssize_t r, int flags)
@@ -121,7 +116,10 @@ static size_t take_plane(struct pass *p, uint64_t limit)
 			break; /* one look: 16 pieces hold more than any peek needs in practice */
 		ops->rx_advance(s->chan, len);
 		xs_r_consumed(&s->rx, len);
-		count(s, ((struct xs_chan_base *)s->chan)->ops->plane, len);
+		if (s->row)
+			xs_stats_count(&s->row->rx.bytes[ops->plane], len);
+		if (pieces < 16)
+			break;
 	}
 	p->done += total;
 	return total;
@@ -182,7 +180,7 @@ void xs_rx_ack(struct xs_sock *s, bool now)
 		s->want_ack = false;
 		ops->send(s->chan, &m);
 	} else {
-		xs_drive_in(s, LAZY_ACK_MS);
+		xs_rest_soon(s);
 	}
 }
 
@@ -239,7 +237,7 @@ static ssize_t take(struct pass *p)
 			return ended(p);
 		if (p->done)
 			return -EAGAIN; /* the twin is asked only by a read that has got nothing */
-		if (xs_rx_look(s))
+		if (p->look && xs_rx_look(s))
 			return s->error ? ended(p) : take(p);
 		return s->rd_shut ? 0 : -EAGAIN;
 	}
@@ -300,32 +298,32 @@ static ssize_t locked_pass(struct pass *p)
 
 static ssize_t receive(struct pass *p)
 {
-	uint64_t deadline = 0;
-	bool timed = false, asked = false;
+	const bool peek = p->flags & MSG_PEEK;
+	struct xs_block b = {.want = POLLIN};
 	ssize_t r;
 
 	for (;;) {
+		if (peek)
+			p->done = 0; /* from the start again */
 		r = locked_pass(p);
-		if (r == -EAGAIN && !p->done && xs_poll_once())
+		if (r == -EAGAIN && !p->done && !p->look && xs_poll_once())
 			r = locked_pass(p);
-		if (r == 0 || enough(p) || (r < 0 && r != -EAGAIN))
+		if (r == 0 || enough(p) || (r < 0 && r != -EAGAIN) || p->look)
 			break;
-		if (!asked) {
-			if (xs_nonblocking(p->fd, p->flags))
-				break;
-			deadline = xs_timeout(p->fd, SO_RCVTIMEO, &timed);
-			asked = true;
-		}
-		if (p->flags & MSG_PEEK && p->done) {
+		r = xs_may_block(p->s, p->fd, p->flags, &b, !(peek && p->done));
+		if (r == -EAGAIN && p->done)
+			break;
+		p->look = r == -EAGAIN;
+		if (r)
+			continue;
+		if (peek && p->done) {
 			if (xs_ready(p->s, POLLRDHUP))
 				break;
 			xs_real.poll(NULL, 0, 1); /* readable already: look again in a while */
 		}
-		r = xs_conn_wait(p->s, p->fd, POLLIN, deadline, !timed, 0);
+		r = xs_conn_wait(p->s, p->fd, POLLIN, b.deadline, !b.timed, 0);
 		if (r < 0)
 			break;
-		if (p->flags & MSG_PEEK)
-			p->done = 0; /* from the start again */
 	}
 	return p->done ? (ssize_t)p->done : r;
 }

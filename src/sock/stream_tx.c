@@ -49,17 +49,13 @@ bool xs_tx_enter(struct xs_sock *s, int fd, int flags)
 	return false;
 }
 
-static void count(struct xs_sock *s, unsigned plane, size_t n)
-{
-	if (s->row)
-		atomic_fetch_add_explicit(&s->row->tx.bytes[plane], n, memory_order_relaxed);
-}
-
 /* The twin has taken n bytes; `data` of them are the program's, the rest is a frame's. */
 static void into_twin(struct xs_sock *s, size_t n, size_t data)
 {
 	atomic_fetch_add_explicit(&s->tx_twin, n, memory_order_relaxed);
-	count(s, XSHIM_KERNEL, data);
+	if (s->row)
+		atomic_fetch_add_explicit(&s->row->tx.bytes[XSHIM_KERNEL], data,
+					  memory_order_relaxed);
 }
 
 ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r, int flags)
@@ -138,7 +134,8 @@ static ssize_t put_plane(struct out *o, unsigned flags)
 	if (r <= 0)
 		return r == 0 || r == -ENOTCONN ? -EAGAIN : r; /* dead: the return is on its way */
 	xs_s_took(&s->tx, (uint64_t)r);
-	count(s, ops->plane, (size_t)r);
+	if (s->row)
+		xs_stats_count(&s->row->tx.bytes[ops->plane], (uint64_t)r);
 	o->done += (size_t)r;
 	return r;
 }
@@ -247,8 +244,7 @@ static bool stalled(struct xs_sock *s)
 
 static ssize_t transmit(struct out *o)
 {
-	uint64_t deadline = 0;
-	bool timed = false, asked = false;
+	struct xs_block b = {.want = POLLOUT};
 	ssize_t r;
 
 	for (;;) {
@@ -257,17 +253,14 @@ static ssize_t transmit(struct out *o)
 			r = locked_pass(o);
 		if (o->done == o->want || (r < 0 && r != -EAGAIN))
 			break;
-		if (r > 0)
+		if (r > 0 || stalled(o->s))
 			continue;
-		if (stalled(o->s))
+		r = xs_may_block(o->s, o->fd, o->flags, &b, true);
+		if (r < 0)
+			break;
+		if (r)
 			continue;
-		if (!asked) {
-			if (xs_nonblocking(o->fd, o->flags))
-				break;
-			deadline = xs_timeout(o->fd, SO_SNDTIMEO, &timed);
-			asked = true;
-		}
-		r = xs_conn_wait(o->s, o->fd, POLLOUT, deadline, !timed, STALL_MS);
+		r = xs_conn_wait(o->s, o->fd, POLLOUT, b.deadline, !b.timed, STALL_MS);
 		if (r < 0)
 			break;
 	}
