@@ -273,6 +273,13 @@ void xs_progress_unwatch(struct xs_fdwatch *w)
 }
 
 /* --- the thread -------------------------------------------------------------------------- */
+/* What the watcher wrote before it called xs_progress_watch() is seen from here on. */
+static void see_watches(void)
+{
+	xs_lock_take(&xs_engine_lock);
+	xs_lock_drop(&xs_engine_lock);
+}
+
 /* True: the channels are readable. */
 static bool serve_events(void)
 {
@@ -284,12 +291,14 @@ static bool serve_events(void)
 	for (int i = 0; i < events_n; i++) {
 		struct xs_fdwatch *w = events[i].data.ptr;
 
-		if (events[i].data.ptr == &bell_tag)
+		if (events[i].data.ptr == &bell_tag) {
 			xs_sys(__NR_read, atomic_load(&bell_fd), &n, sizeof(n));
-		else if (events[i].data.ptr == &channels_tag)
+		} else if (events[i].data.ptr == &channels_tag) {
 			fired = true;
-		else if (w)
+		} else if (w) {
+			see_watches();
 			w->fn(w, events[i].events);
+		}
 	}
 	events_n = 0;
 	return fired;

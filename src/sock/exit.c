@@ -30,10 +30,8 @@ static void begin(struct xs_sock *s, void *arg)
 {
 	struct state *st = arg;
 
-	if (!s->chan || s->foreign)
-		return;
 	xs_conn_enter(s);
-	if (!s->chan) {
+	if (!s->chan || s->foreign) {
 		xs_conn_leave(s);
 		return;
 	}
@@ -60,12 +58,10 @@ static void count_open(struct xs_sock *s, void *arg)
 {
 	struct state *st = arg;
 
-	if (!s->chan || s->foreign)
-		return;
 	xs_conn_enter(s);
-	if (s->chan)
+	if (s->chan && !s->foreign)
 		xs_drive(s);
-	if (s->chan && !xs_returned(s, s->shared, s->announced))
+	if (s->chan && !s->foreign && !xs_returned(s, s->shared, s->announced))
 		st->open++;
 	xs_conn_leave(s);
 }

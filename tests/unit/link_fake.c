@@ -25,8 +25,10 @@ static struct posted {
 	enum xs_lane lane;
 	unsigned flags;
 } out[LOG_MAX];
-static unsigned out_n, seen, given_back, destroyed;
-static uint64_t lane_posted[XS_LANES], lane_completed[XS_LANES];
+static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER; /* the progress thread posts too */
+static _Atomic unsigned out_n;
+static unsigned seen, given_back, destroyed;
+static _Atomic uint64_t lane_posted[XS_LANES], lane_completed[XS_LANES];
 static bool queue_full;
 static struct xs_conduit conduit;
 
@@ -46,9 +48,13 @@ static int post(struct xs_conduit *c, enum xs_lane lane, const struct xs_seghdr 
 	(void)p;
 	if (queue_full)
 		return -EAGAIN;
-	if (out_n < LOG_MAX)
-		out[out_n++] = (struct posted){*h, lane, flags};
+	pthread_mutex_lock(&out_lock);
+	if (out_n < LOG_MAX) {
+		out[out_n] = (struct posted){*h, lane, flags};
+		out_n++;
+	}
 	*seq = ++lane_posted[lane];
+	pthread_mutex_unlock(&out_lock);
 	return 0;
 }
 
@@ -233,8 +239,8 @@ static void test_window(void)
 	CHECK(me->chan->tx.ring.mem == NULL);
 	xs_pool_info(&pool);
 	CHECK(pool.used > 0); /* posts still read it */
-	lane_completed[0] = lane_posted[0];
-	lane_completed[1] = lane_posted[1];
+	lane_completed[0] = atomic_load(&lane_posted[0]);
+	lane_completed[1] = atomic_load(&lane_posted[1]);
 	xs_link_batch_end(link_);
 	xs_pool_info(&pool);
 	CHECK_EQ(pool.used, 0);
@@ -408,7 +414,7 @@ static void test_messages(void)
 	p = next();
 	CHECK(p && p->h.kind == XS_K_FIN && p->h.offset == me->chan->tx.end);
 	CHECK(!ops->sent(me->chan, XS_K_FLUSHED));
-	lane_completed[0] = lane_posted[0];
+	lane_completed[0] = atomic_load(&lane_posted[0]);
 	CHECK(ops->sent(me->chan, XS_K_FLUSHED));
 }
 
