@@ -75,6 +75,7 @@ struct xs_sock {
 	struct xs_estate *estate;
 	size_t announced;      /* bytes announced when a hand-over froze reading */
 	uint64_t orphan_since; /* our FIN is on the twin since */
+	uint64_t lingers;      /* a close waits (SO_LINGER), since; 0: none */
 
 	struct xs_s tx;
 	struct xs_r rx;
@@ -182,6 +183,8 @@ void xs_drive_fork_child(void);
 void xs_conn_publish(struct xs_sock *s);
 /* Marks what the kernel alone doesn't serve any more, or serves again. Locked. */
 void xs_manage(struct xs_sock *s, unsigned bits, bool on);
+/* The kernel alone serves writes again, but between shutdown(WR) and the twin's FIN. Locked. */
+void xs_unmanage_tx(struct xs_sock *s);
 /* Locked: both or one direction back to the kernel, for this reason. */
 void xs_return_tx(struct xs_sock *s, enum xs_reason why);
 void xs_return_rx(struct xs_sock *s, enum xs_reason why);
@@ -191,12 +194,18 @@ void xs_return_me(struct xs_sock *s, uint16_t epoch, uint64_t c, bool switched);
 void xs_orphan_look(struct xs_sock *s);
 /* Locked: ECONNRESET for the program behind what has arrived, RST for the peer. */
 void xs_conn_reset(struct xs_sock *s, enum xs_reason why);
-/* Is it back? (ends.c) Locked. */
+/* Is it back? (giveback.c) Locked. */
 bool xs_returned(struct xs_sock *s, bool out, size_t announced);
 /* Waits, without the lock, until both directions are plainly on the kernel, at most return_ms; then
  * the stream is reset with return-timeout. `out`: the descriptor goes to somebody without the shim:
  * the twin has to stand exactly at C and cover what was announced. 0 or -ETIMEDOUT. */
 int xs_return_wait(struct xs_sock *s, enum xs_reason why, bool out);
+/* The two halves of it, for many streams at once. No lock. */
+void xs_return_ask(struct xs_sock *s, enum xs_reason why, bool out);
+int xs_return_await(struct xs_sock *s, bool out, uint64_t until);
+uint64_t xs_return_deadline(void);
+/* xs_fd_pin for all descriptors that `which` takes: asked together, waited for together. */
+void xs_fd_pin_all(bool (*which)(int fd), enum xs_reason why);
 
 /* --- twin.c: the kernel's counts (design 2.1) ---------- */
 enum xs_reason xs_twin_written(int fd, bool connected, uint64_t *written, uint64_t *acked);
@@ -206,6 +215,8 @@ int xs_twin_state(int fd);
 /* Unread bytes in the twin (SIOCINQ), 0 when unknown. */
 uint32_t xs_twin_unread(int fd);
 bool xs_twin_corked(int fd);
+/* Nothing comes any more: FIN, RST or an error. */
+bool xs_twin_ended(int fd);
 
 /* --- rx_twin.c ---------- */
 /* Looks at the twin at X in R_PLANE, or drops repeats; true: something changed. Locked. */
@@ -275,5 +286,11 @@ int xs_may_block(struct xs_sock *s, int fd, int flags, struct xs_block *b, bool 
  * -EINTR. No lock. ms_max: at most so long, then 0 (stalled writers); 0: no bound. */
 int xs_conn_wait(struct xs_sock *s, int fd, unsigned want, uint64_t deadline, bool restart,
 		 unsigned ms_max);
+
+/* Sleeps until done(s), which is asked with the lock held, or until `until` (xs_now_ns): -EAGAIN.
+ * -EINTR only if `interruptible`, for any handler. The caller has disabled cancellation. No lock.
+ */
+int xs_conn_await(struct xs_sock *s, bool (*done)(struct xs_sock *s), uint64_t until,
+		  bool interruptible);
 
 #endif

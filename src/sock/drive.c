@@ -39,6 +39,12 @@ void xs_manage(struct xs_sock *s, unsigned bits, bool on)
 	xs_wake(s, XS_WHAT_MOVED);
 }
 
+void xs_unmanage_tx(struct xs_sock *s)
+{
+	if (!s->wr_shut || s->fin_on_twin)
+		xs_manage(s, XS_MANAGED_TX, false);
+}
+
 /* --- stats ---------- */
 
 static unsigned plane_of(const struct xs_sock *s)
@@ -90,7 +96,7 @@ static void tx_left(struct xs_sock *s, bool plane, enum xs_reason why)
 	s->tx_why = why;
 	back_off(s, why);
 	if (!plane) { /* READY is void: the kernel alone again */
-		xs_manage(s, XS_MANAGED_TX, false);
+		xs_unmanage_tx(s);
 		return;
 	}
 	if (s->row)
@@ -100,7 +106,7 @@ static void tx_left(struct xs_sock *s, bool plane, enum xs_reason why)
 	xs_chan_ops(s->chan)->tx_stop(s->chan);
 	if (s->tx.state == XS_S_KERN) { /* nothing was kept */
 		xs_chan_ops(s->chan)->tx_close(s->chan);
-		xs_manage(s, XS_MANAGED_TX, false);
+		xs_unmanage_tx(s);
 	} else {
 		xs_tx_flush(s);
 	}

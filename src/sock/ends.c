@@ -10,6 +10,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -22,6 +24,7 @@
 #include "sock/sock.h"
 
 #define ORPHAN_MS 20
+#define LINGER_STALL_MS 20
 #define FIN_WAIT2_MS 60000 /* tcp_fin_timeout's default */
 
 static bool plain(const struct xs_sock *s)
@@ -55,8 +58,10 @@ int xs_sock_shutdown(struct xs_sock *s, int fd, int how)
 			s->rd_shut =
 				true; /* nothing goes over the wire; the twin's follows (drive.c) */
 		}
-		if (how != SHUT_RD)
+		if (how != SHUT_RD) {
 			s->wr_shut = true;
+			xs_manage(s, XS_MANAGED_TX, true); /* the twin's FIN may have to wait */
+		}
 		xs_wake(s, POLLIN | POLLOUT | POLLRDHUP | POLLHUP);
 	}
 	xs_conn_leave(s);
@@ -90,7 +95,7 @@ void xs_orphan_look(struct xs_sock *s)
 		bury(s, "reset");
 		return;
 	}
-	if (!s->fin_on_twin || s->tx.state == XS_S_RET) {
+	if (!s->fin_on_twin || s->tx.state == XS_S_RET || s->lingers) {
 		xs_drive_in(s, ORPHAN_MS);
 		return;
 	}
@@ -116,27 +121,61 @@ static bool wants_reset(struct xs_sock *s)
 	       !l.l_linger;
 }
 
-/* SO_LINGER with a time: close waits for the bytes. */
+/* SO_LINGER with a time: close waits for the bytes, O_NONBLOCK or not. */
 static uint64_t linger_until(int fd)
 {
 	struct linger l = {0};
 	socklen_t len = sizeof(l);
 
-	if (xs_real.getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len) < 0 || !l.l_onoff ||
-	    xs_nonblocking(fd, 0))
+	if (xs_real.getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len) < 0 || !l.l_onoff)
 		return 0;
 	return xs_now_ns() + (uint64_t)l.l_linger * XS_NS_PER_S;
+}
+
+/* The peer's kernel has all, or we'll never know. What the peer's program doesn't read is soon
+ * given to the kernels, which take it from us and let us go. */
+static bool lingered(struct xs_sock *s)
+{
+	int state;
+
+	if (s->fd < 0 || s->gone || s->peer_rst)
+		return true;
+	if (!s->fin_on_twin) {
+		if (xs_now_ns() - s->lingers >= LINGER_STALL_MS * XS_NS_PER_MS)
+			xs_return_tx(s, XS_R_STALLED);
+		return false;
+	}
+	state = xs_twin_state(s->fd);
+	return state != TCP_FIN_WAIT1 && state != TCP_CLOSING && state != TCP_LAST_ACK;
+}
+
+static void linger(struct xs_sock *s, uint64_t until)
+{
+	struct xs_crit cs;
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	xs_conn_await(s, lingered, until, true);
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	s->lingers = 0;
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 /* The private duplicate of an orphan. */
 static bool adopt(struct xs_sock *s, int fd)
 {
 	int own = xs_highfd(xs_real.fcntl(fd, F_DUPFD_CLOEXEC, 3));
+	struct linger none = {0};
 
 	if (own < 0)
 		return false;
 	s->fd = own;
 	s->orphan = s->wr_shut = true;
+	/* The duplicate's own close waits for nobody. */
+	xs_real.setsockopt(own, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	xs_conn_hold(s);
 	if (s->row)
 		atomic_store_explicit(&s->row->fd, -1, memory_order_relaxed);
@@ -190,14 +229,15 @@ void xs_sock_unname(struct xs_sock *s, int fd, bool last)
 	xs_conn_enter(s);
 	if (last) {
 		until = !plain(s) ? linger_until(fd) : 0;
+		s->lingers = until ? xs_now_ns() : 0;
 		orphan = close_last(s, fd);
 	} else if (s->fd == fd) {
 		s->fd = xs_fd_other_name(s, fd);
 	}
 	xs_conn_leave(s);
-	while (orphan && until && xs_now_ns() < until && !s->fin_on_twin && s->fd >= 0)
-		xs_conn_wait(s, -1, POLLOUT | POLLHUP, until, true, 10);
 	xs_crit_leave(&cs);
+	if (orphan && until)
+		linger(s, until);
 }
 
 void xs_fd_stale(struct xs_obj *o, int fd)
@@ -229,100 +269,4 @@ void xs_fd_stale(struct xs_obj *o, int fd)
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);
 	xs_obj_put(o);
-}
-
-/* --- back to the kernel, waiting ---------- */
-
-bool xs_returned(struct xs_sock *s, bool out, size_t announced)
-{
-	if (s->peer_rst || s->error || !s->chan)
-		return true;
-	if (s->tx.state == XS_S_RET || xs_s_on_plane(&s->tx) || !xs_s_told(&s->tx))
-		return false;
-	if (s->rx.state != XS_R_KERN)
-		return false;
-	if (!out)
-		return true;
-	xs_rx_look(s);
-	if (s->rx.t != s->rx.c)
-		return false;
-	return !xs_r_in_doubt(&s->rx) || (announced && xs_twin_unread(s->fd) >= announced);
-}
-
-int xs_return_wait(struct xs_sock *s, enum xs_reason why, bool out)
-{
-	uint64_t until = xs_now_ns() + xs_conf.return_ms * XS_NS_PER_MS;
-	size_t announced = 0;
-	struct xs_crit cs;
-	bool done;
-
-	xs_crit_enter(&cs);
-	for (bool first = true;; first = false) {
-		xs_conn_enter(s);
-		if (first) {
-			if (!s->pin)
-				s->pin = why;
-			s->rx.pinned = true;
-			s->tx.giving = true;
-			s->announced = announced = xs_rx_held(s);
-			s->rx.frozen = out;
-			xs_return_tx(s, why);
-			xs_return_rx(s, why);
-		}
-		xs_drive(s);
-		done = xs_returned(s, out, announced);
-		if (done || xs_now_ns() >= until) {
-			if (!done)
-				xs_conn_reset(s, XS_R_RETURN_TIMEOUT);
-			s->rx.frozen = false;
-			if (done && out && s->rx.state == XS_R_KERN) {
-				s->rx.copies = s->rx.c; /* the twin has them */
-				xs_heirs_release(s);	/* ... and for good */
-			}
-			xs_conn_leave(s);
-			break;
-		}
-		xs_conn_leave(s);
-		if (!xs_poll_once())
-			xs_conn_wait(s, s->fd, 0, 0, true, 2);
-	}
-	xs_crit_leave(&cs);
-	return done ? 0 : -ETIMEDOUT;
-}
-
-void xs_fd_share(int fd)
-{
-	struct xs_sock *s = xs_sock_get(fd);
-
-	if (!s)
-		return;
-	s->shared = true;
-	xs_sock_put(s);
-}
-
-void xs_fd_pin(int fd, enum xs_reason why)
-{
-	struct xs_sock *s = xs_sock_get(fd);
-	int saved = errno;
-	struct xs_crit cs;
-	bool wait;
-
-	if (!s)
-		return;
-	if (s->foreign)
-		xs_heirs_claim(s, fd);
-	xs_crit_enter(&cs);
-	xs_conn_enter(s);
-	wait = s->chan != NULL && (!s->pin || xs_managed(s));
-	if (!s->pin) {
-		s->pin = why;
-		s->tx_why = s->rx_why = why;
-		xs_conn_publish(s);
-	}
-	xs_conn_leave(s);
-	xs_crit_leave(&cs);
-	if (wait)
-		xs_return_wait(s, why, true);
-	xs_sock_put(s);
-	errno = saved;
 }

@@ -34,11 +34,10 @@ static void raw_event(struct xs_ep_item *it, uint32_t events)
 	uint32_t armed = atomic_load(&it->armed) & ~XS_EP_PRIVATE, served = END_BITS;
 	struct xs_sock *s = (struct xs_sock *)it->obj;
 	unsigned serve;
-	bool watch;
 
 	if (events & (IN_BITS | EPOLLHUP | EPOLLERR))
 		xs_twin_event(s);
-	xs_twin_bits(s, &serve, &watch);
+	serve = xs_twin_serves(s);
 	served |= (serve & POLLIN ? IN_BITS : 0) | (serve & POLLOUT ? OUT_BITS : 0);
 	if (armed && events & served & (armed | EPOLLERR | EPOLLHUP))
 		xs_ep_list(it, true);

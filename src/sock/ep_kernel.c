@@ -169,13 +169,9 @@ struct epoll_event xs_ep_watch_form(const struct xs_ep_set *set, const struct xs
 
 bool xs_ep_needs_watch(struct xs_ep_item *it)
 {
-	unsigned serve;
-	bool watch;
-
 	if (it->watch_in || it->events & EPOLLIN)
 		return false;
-	xs_twin_bits((struct xs_sock *)it->obj, &serve, &watch);
-	return !(serve & POLLIN);
+	return !(xs_twin_serves((struct xs_sock *)it->obj) & POLLIN);
 }
 
 void xs_ep_reform(struct xs_ep_set *set, struct xs_ep_item *it)

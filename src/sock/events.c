@@ -74,12 +74,17 @@ static void message(void *user, const struct xs_msg *m)
 		xs_return_me(s, m->epoch, m->offset, (m->flags & XS_F_SWITCHED) != 0);
 		break;
 	case XS_K_RETURNED:
-		if (xs_r_returned(&s->rx, m->epoch))
-			xs_chan_ops(s->chan)->rx_close(s->chan, 0);
+		if (!xs_r_returned(&s->rx, m->epoch))
+			break;
+		xs_chan_ops(s->chan)->rx_close(s->chan, 0);
+		xs_wake(s, XS_WHAT_MOVED | POLLIN); /* the twin is read beyond X again */
 		break;
 	case XS_K_FLUSHED:
 		xs_r_flushed(&s->rx, m->epoch);
-		xs_wake(s, POLLIN);
+		if (s->rx.frozen)
+			xs_wake(s, XS_WHAT_MOVED);
+		else if (xs_twin_ended(s->fd)) /* it stood in doubt */
+			xs_wake(s, XS_WHAT_END);
 		break;
 	case XS_K_PEER_GONE:
 		peer_gone(s);
@@ -106,7 +111,9 @@ static bool segment(void *user, const struct xs_arrival *a)
 
 static void arrived(void *user)
 {
-	xs_wake(user, POLLIN | POLLRDNORM);
+	struct xs_sock *s = user;
+
+	xs_wake(s, s->rx.fin_known ? XS_WHAT_END : POLLIN | POLLRDNORM);
 }
 
 static void room(void *user)

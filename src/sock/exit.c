@@ -28,10 +28,19 @@ struct state {
 
 static void begin(struct xs_sock *s, void *arg)
 {
+	struct linger hard = {.l_onoff = 1};
 	struct state *st = arg;
 
 	xs_conn_enter(s);
 	if (!s->chan || s->foreign) {
+		xs_conn_leave(s);
+		return;
+	}
+	if (!s->orphan && !s->shared && xs_rx_readable(s)) {
+		/* Unread bytes: the kernel's close would be RST, and would send nothing more. */
+		xs_real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+		s->peer_rst = true;
+		xs_conn_finish(s, st->end);
 		xs_conn_leave(s);
 		return;
 	}

@@ -193,20 +193,14 @@ static void build_sleep(struct wait *w)
 {
 	for (nfds_t i = 0; i < w->n; i++) {
 		struct entry *e = &w->entries[i];
-		unsigned serve, bits;
-		bool watch;
 
 		w->kernel[i] = w->fds[i];
 		if (w->fds[i].fd >= 0 && w->fds[i].revents)
 			w->kernel[i].fd = -1; /* ready in a way that select doesn't ask for */
 		if (!e->s || !xs_managed(e->s))
 			continue;
-		xs_twin_bits(e->s, &serve, &watch);
-		bits = (unsigned short)w->fds[i].events & serve;
-		if (watch)
-			bits |= POLLIN | POLLRDHUP;
-		w->kernel[i].events = (short)bits;
-		if (!bits)
+		w->kernel[i].events = (short)xs_twin_watch(e->s, e->want);
+		if (!w->kernel[i].events)
 			w->kernel[i].fd = -1;
 	}
 }

@@ -17,14 +17,6 @@ void xs_sock_init(void)
 	xs_pair_init(&xs_conn_pairing);
 }
 
-/* Every name that `keep` says is left: an exec or a child would have it. */
-static void pin_names(bool (*keep)(int fd), enum xs_reason why)
-{
-	for (int fd = xs_fdtable_next(0); fd >= 0; fd = xs_fdtable_next(fd + 1))
-		if (xs_fdtable_kind(fd) == XS_FD_SOCK && keep(fd))
-			xs_fd_pin(fd, why);
-}
-
 /* Also what only a child will have: nobody would answer it any more. */
 static bool survives_exec(int fd)
 {
@@ -48,7 +40,7 @@ static bool any(int fd)
 void xs_proc_exec(void)
 {
 	if (!xs_fdtable_other_process())
-		pin_names(survives_exec, XS_R_EXEC);
+		xs_fd_pin_all(survives_exec, XS_R_EXEC);
 }
 
 void xs_proc_spawn_fd(int fd)
@@ -64,31 +56,44 @@ void xs_proc_spawn(void)
 
 void xs_pin_all(enum xs_reason why)
 {
-	pin_names(any, why);
+	xs_fd_pin_all(any, why);
 }
 
 /* A kernel RDMA file refuses a caller whose credentials changed after it was opened. */
-static void back_for_now(struct xs_sock *s, void *arg)
+static bool on_rc(struct xs_sock *s)
 {
 	struct xs_crit cs;
+	bool yes;
 
-	(void)arg;
-	if (!s->chan || xs_chan_ops(s->chan)->plane != XS_PLANE_RC)
-		return;
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
-	xs_return_tx(s, XS_R_SETID);
-	xs_return_rx(s, XS_R_SETID);
+	yes = s->chan && xs_chan_ops(s->chan)->plane == XS_PLANE_RC;
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);
-	xs_return_wait(s, XS_R_SETID, false);
+	return yes;
+}
+
+static void ask_back(struct xs_sock *s, void *arg)
+{
+	(void)arg;
+	if (on_rc(s))
+		xs_return_ask(s, XS_R_SETID, false);
+}
+
+static void await_back(struct xs_sock *s, void *until)
+{
+	if (on_rc(s))
+		xs_return_await(s, false, *(uint64_t *)until);
 }
 
 void xs_proc_setid(void)
 {
+	uint64_t until = xs_return_deadline();
+
 	if (xs_fdtable_other_process())
 		return;
-	xs_conn_each(back_for_now, NULL);
+	xs_conn_each(ask_back, NULL);
+	xs_conn_each(await_back, &until);
 	xs_pair_close_all(XS_R_SETID);
 }
 

@@ -149,25 +149,49 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 	return bits;
 }
 
-static void twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
+static unsigned serves(struct xs_sock *s)
 {
-	*serve = 0;
-	if (s->rx.state != XS_R_PLANE && s->rx.state != XS_R_OUT && xs_r_twin_limit(&s->rx))
-		*serve |= POLLIN;
-	if (!xs_s_on_plane(&s->tx))
-		*serve |= POLLOUT;
-	*watch = s->fd >= 0 && !s->peer_rst && !s->eof && !s->twin_fin_at && !s->partial_since;
-	if (*serve & POLLIN)
-		*watch = false; /* level-triggered: only where a byte means a return */
-	if (s->eof || s->twin_fin_at)
-		*serve &= ~(unsigned)POLLIN;
+	unsigned bits = xs_s_on_plane(&s->tx) ? 0 : POLLOUT;
+
+	/* Up to X; nothing after an end that was told or waits for its proof. */
+	if (xs_r_twin_limit(&s->rx) && !s->eof)
+		bits |= POLLIN;
+	return bits;
 }
 
-void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
+unsigned xs_twin_serves(struct xs_sock *s)
 {
+	unsigned bits;
+
 	xs_conn_enter(s);
-	twin_bits(s, serve, watch);
+	bits = serves(s);
 	xs_conn_leave(s);
+	return bits;
+}
+
+static unsigned watch_locked(struct xs_sock *s, unsigned want)
+{
+	unsigned bits = 0, serve = serves(s);
+
+	if (s->fd < 0 || s->peer_rst)
+		serve = 0;
+	else if (s->rx.state == XS_R_PLANE)
+		bits = s->eof || s->twin_fin_at || s->partial_since ? 0 : POLLIN | POLLRDHUP;
+	else if (serve & POLLIN && !twin_now(s, POLLRDHUP))
+		bits = POLLRDHUP;
+	else
+		serve &= ~(unsigned)POLLIN; /* an end that stands, in doubt until FLUSHED */
+	return bits | (want & serve);
+}
+
+unsigned xs_twin_watch(struct xs_sock *s, unsigned want)
+{
+	unsigned bits;
+
+	xs_conn_enter(s);
+	bits = watch_locked(s, want);
+	xs_conn_leave(s);
+	return bits;
 }
 
 void xs_twin_event(struct xs_sock *s)
@@ -309,18 +333,15 @@ int xs_may_block(struct xs_sock *s, int fd, int flags, struct xs_block *b, bool 
 static bool lie_down(struct nap *n, struct pollfd *p)
 {
 	struct xs_sock *s = n->on;
-	unsigned serve, bits;
-	bool watch, mine = claimed(s);
+	bool mine = claimed(s);
+	unsigned bits;
 
 	xs_conn_enter(s);
 	waiter_link(s, &n->waiter);
 	bits = mine ? ready_locked(s, n->want | POLLERR | POLLHUP) : n->want;
-	twin_bits(s, &serve, &watch);
+	p->events = bits ? 0 : (short)watch_locked(s, n->want);
 	xs_conn_leave(s);
-	p->events = (short)(n->want & serve);
-	if (watch)
-		p->events |= POLLIN | POLLRDHUP;
-	else if (!p->events)
+	if (!p->events)
 		p->fd = -1;
 	return !bits;
 }
@@ -366,4 +387,76 @@ int xs_conn_wait(struct xs_sock *s, int fd, unsigned want, uint64_t deadline, bo
 	if (r == -EINTR)
 		return -EINTR;
 	return r == 0 && deadline && xs_now_ns() >= deadline ? -EAGAIN : 0;
+}
+
+/* --- waiting for a state ---------- */
+
+#define AWAIT_MS 20 /* between looks at what nobody tells: the twin's queues */
+
+static bool locked(struct xs_sock *s, bool (*done)(struct xs_sock *s), short *watch)
+{
+	bool yes;
+
+	xs_conn_enter(s);
+	yes = done(s);
+	*watch = s->rx.t < s->rx.c ? POLLIN : 0; /* repeats that are still to come */
+	xs_conn_leave(s);
+	return yes;
+}
+
+static void await_notify(struct xs_waiter *w, unsigned what)
+{
+	(void)what;
+	xs_sleeper_wake(((struct nap *)w)->sleeper);
+}
+
+/* One sleep. 1: done; 0: look again; -EINTR. */
+static int await_once(struct xs_sock *s, bool (*done)(struct xs_sock *s), uint64_t until,
+		      bool interruptible)
+{
+	struct xs_sleeper *sleeper = xs_sleeper_self();
+	struct nap n = {.waiter.notify = await_notify, .on = s, .sleeper = sleeper};
+	uint64_t soon = xs_now_ns() + AWAIT_MS * XS_NS_PER_MS;
+	struct pollfd p = {.fd = s->fd};
+	sigset_t all;
+	int r = 1;
+
+	if (!sleeper) {
+		xs_real.poll(NULL, 0, 1);
+		return 0;
+	}
+	sigfillset(&all);
+	xs_waiter_add(s, &n.waiter);
+	xs_sleeper_begin(sleeper);
+	if (!locked(s, done, &p.events)) {
+		p.events = (short)xs_twin_watch(s, (unsigned)p.events);
+		if (!p.events)
+			p.fd = -1;
+		r = xs_sleeper_sleep(sleeper, &p, 1, until < soon ? until : soon,
+				     interruptible ? NULL : &all, false);
+		r = r == -EINTR ? r : 0;
+	}
+	xs_sleeper_end(sleeper);
+	xs_waiter_del(s, &n.waiter);
+	if (p.revents)
+		xs_twin_event(s);
+	return r;
+}
+
+int xs_conn_await(struct xs_sock *s, bool (*done)(struct xs_sock *s), uint64_t until,
+		  bool interruptible)
+{
+	struct xs_crit cs;
+	short watch;
+	int r = 0;
+
+	xs_crit_enter(&cs);
+	while (!r && !locked(s, done, &watch)) {
+		if (xs_now_ns() >= until)
+			r = -EAGAIN;
+		else if (!xs_poll_once())
+			r = await_once(s, done, until, interruptible);
+	}
+	xs_crit_leave(&cs);
+	return r < 0 ? r : 0;
 }

@@ -27,12 +27,13 @@ unsigned xs_ready(struct xs_sock *s, unsigned want);
 bool xs_managed(const struct xs_sock *s);
 
 /*
- * What a sleeper on the *twin* must watch while managed (design 6, kernel item): the bits that the
- * kernel still serves, in *serve (POLLIN, POLLOUT: deliver them after asking xs_ready), and whether
- * the watch bits (POLLIN | POLLRDHUP, edge-triggered in sets) are of use: *watch false when the
- * twin's HUP is latched (poll and select sleepers leave it out).
+ * What a sleeper on the *twin* must watch while managed (design 6, kernel item). In sets: the bits
+ * that the kernel still serves (POLLIN, POLLOUT: deliver them after asking xs_ready), besides the
+ * watch bits, which are edge-triggered there. In poll, select and blocking calls, which ask for
+ * `want`: bits of which none stands already where it means nothing new; 0: leave the twin out.
  */
-void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch);
+unsigned xs_twin_serves(struct xs_sock *s);
+unsigned xs_twin_watch(struct xs_sock *s, unsigned want);
 
 /* The twin reported something (any of the bits above, HUP or ERR): looks at it: frame, FIN, RST. */
 void xs_twin_event(struct xs_sock *s);
@@ -47,6 +48,8 @@ void xs_twin_event(struct xs_sock *s);
  * xs_progress_post, not inside notify).
  */
 #define XS_WHAT_MOVED 0x40000000u
+/* An end: the kernel wakes whatever was asked for. */
+#define XS_WHAT_END 0x0000ffffu
 struct xs_waiter {
 	struct xs_waiter *next, **prev; /* under the connection's lock */
 	void (*notify)(struct xs_waiter *w, unsigned what);

@@ -7,7 +7,6 @@
  * end. Errors that the kernel tells once are kept for the program here.
  */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -21,7 +20,8 @@ bool xs_rx_hard(struct xs_sock *s, int err)
 {
 	if (err != ECONNRESET && err != EPIPE && err != ETIMEDOUT && err != EHOSTUNREACH)
 		return false;
-	s->error = err;
+	/* The twin's FIN follows the one in band: the kernel would be in CLOSE_WAIT. */
+	s->error = err == ECONNRESET && s->rx.final_known ? EPIPE : err;
 	s->peer_rst = true;
 	return true;
 }
@@ -44,14 +44,6 @@ ssize_t xs_rx_drop(struct xs_sock *s, int fd)
 }
 
 /* --- the twin at X ---------- */
-
-/* Nothing comes any more: FIN or RST. */
-static bool twin_ended(int fd)
-{
-	struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-
-	return xs_real.poll(&p, 1, 0) > 0;
-}
 
 static void decoded(struct xs_sock *s, const char *how)
 {
@@ -93,7 +85,7 @@ static bool begins_frame(struct xs_sock *s, const struct xs_return_frame *f, siz
 /* The beginning of a frame, or bytes that look like one: may the rest still come? */
 static bool partial(struct xs_sock *s, struct xs_return_frame *f, size_t *n)
 {
-	bool ended = twin_ended(s->fd);
+	bool ended = xs_twin_ended(s->fd);
 	ssize_t again = xs_real.recv(s->fd, f, sizeof(*f), MSG_PEEK | MSG_DONTWAIT);
 
 	if (again > 0)

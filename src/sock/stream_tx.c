@@ -390,7 +390,7 @@ bool xs_tx_flush(struct xs_sock *s)
 	       xs_reason_name(s->tx_why));
 	xs_chan_ops(s->chan)->tx_close(s->chan);
 	s->stall_since = 0;
-	xs_manage(s, XS_MANAGED_TX, false);
+	xs_unmanage_tx(s);
 	xs_wake(s, XS_WHAT_MOVED | POLLOUT);
 	return true;
 }

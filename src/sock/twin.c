@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
 
@@ -89,6 +90,13 @@ int xs_twin_state(int fd)
 	if (xs_real.getsockopt(fd, IPPROTO_TCP, TCP_INFO, &ti, &len) < 0)
 		return -errno;
 	return ti.tcpi_state;
+}
+
+bool xs_twin_ended(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+
+	return xs_real.poll(&p, 1, 0) > 0;
 }
 
 uint32_t xs_twin_unread(int fd)

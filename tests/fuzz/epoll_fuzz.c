@@ -54,11 +54,15 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 	return xs_real.poll(&p, 1, 0) > 0 ? (unsigned short)p.revents : 0;
 }
 
-void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
+unsigned xs_twin_serves(struct xs_sock *s)
 {
-	*serve = mirror ? POLLIN | POLLOUT : 0;
-	*watch = true;
 	(void)s;
+	return mirror ? POLLIN | POLLOUT : 0;
+}
+
+unsigned xs_twin_watch(struct xs_sock *s, unsigned want)
+{
+	return (want & xs_twin_serves(s)) | POLLIN | POLLRDHUP;
 }
 
 bool xs_ready_wanted(void)

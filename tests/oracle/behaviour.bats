@@ -59,6 +59,13 @@ setup() {
 	same_as_kernel linger0 error
 }
 
+@test "a close that lingers sleeps until the peer's kernel has all" {
+	local how
+	for how in little full signal; do
+		same_as_kernel lingers $how
+	done
+}
+
 @test "closing with unread bytes resets the peer" {
 	same_as_kernel unread
 }

@@ -39,6 +39,7 @@ static void server(void)
 	int fd = oracle_accept();
 	struct sigaction a = {.sa_handler = on_pipe};
 
+	hear('w'); /* a killed process takes with it what its plane hasn't delivered */
 	sigaction(SIGPIPE, &a, NULL);
 	if (!strcmp(oracle_arg(1, "shut"), "shut")) {
 		CALL(shutdown(fd, SHUT_WR));
@@ -61,6 +62,7 @@ static void client(void)
 	char c;
 	int fd = oracle_connect();
 
+	tell('w');
 	if (strcmp(oracle_arg(1, "shut"), "shut")) {
 		hear('c');
 		CALL(close(fd));

@@ -33,6 +33,14 @@ static const struct option options[] = {
 	{9999, 1, 1, "unknown level"},
 };
 
+/* Before they're set, these depend on what has come and gone so far. */
+static int by_traffic(const struct option *o)
+{
+	if (o->level == IPPROTO_TCP)
+		return o->name == TCP_QUICKACK;
+	return o->level == SOL_SOCKET && (o->name == SO_RCVBUF || o->name == SO_SNDBUF);
+}
+
 static void round_trip(int fd, const struct option *o)
 {
 	int value = -1, wrote = o->value;
@@ -40,8 +48,7 @@ static void round_trip(int fd, const struct option *o)
 
 	say("%s", o->text);
 	CALL(getsockopt(fd, o->level, o->name, &value, &n));
-	/* Buffer sizes before they're set depend on the traffic. */
-	if (o->name != SO_RCVBUF && o->name != SO_SNDBUF)
+	if (!by_traffic(o))
 		say("%d (%u)", value, n);
 	CALL(setsockopt(fd, o->level, o->name, &wrote, sizeof(wrote)));
 	CALL(getsockopt(fd, o->level, o->name, &value, &n));

@@ -44,11 +44,17 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 	return bits & want;
 }
 
-void xs_twin_bits(struct xs_sock *s, unsigned *serve, bool *watch)
+unsigned xs_twin_serves(struct xs_sock *s)
 {
 	(void)s;
-	*serve = 0;
-	*watch = true;
+	return 0;
+}
+
+unsigned xs_twin_watch(struct xs_sock *s, unsigned want)
+{
+	(void)s;
+	(void)want;
+	return POLLIN | POLLRDHUP;
 }
 
 bool xs_ready_wanted(void)
