@@ -53,6 +53,5 @@ for_both_ends() {
 @test "a plain peer may take over, pass on and fork" {
 	for_both_ends forks use
 	for_both_ends rights
-	# An end that execs writes no report line, so "one end alone" can't be proved for it here;
-	# both ends shimmed are in oracle/behaviour.bats.
+	for_both_ends execs self
 }

@@ -61,6 +61,8 @@ void xs_conn_publish(struct xs_sock *s)
 		return;
 	if (atomic_load_explicit(&row->tx.state, memory_order_relaxed) == s->tx.state &&
 	    atomic_load_explicit(&row->rx.state, memory_order_relaxed) == s->rx.state &&
+	    atomic_load_explicit(&row->tx.epoch, memory_order_relaxed) == s->tx.epoch &&
+	    atomic_load_explicit(&row->rx.epoch, memory_order_relaxed) == s->rx.epoch &&
 	    atomic_load_explicit(&row->tx.reason, memory_order_relaxed) == s->tx_why &&
 	    atomic_load_explicit(&row->rx.reason, memory_order_relaxed) == s->rx_why)
 		return;

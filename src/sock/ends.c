@@ -164,6 +164,14 @@ static void linger(struct xs_sock *s, uint64_t until)
 	pthread_setcancelstate(cancel, NULL);
 }
 
+/* Another descriptor is s's name now, as statistics show it; -1: none. */
+static void renumber(struct xs_sock *s, int fd)
+{
+	s->fd = fd;
+	if (s->row)
+		atomic_store_explicit(&s->row->fd, fd, memory_order_relaxed);
+}
+
 /* The private duplicate of an orphan. */
 static bool adopt(struct xs_sock *s, int fd)
 {
@@ -232,7 +240,7 @@ void xs_sock_unname(struct xs_sock *s, int fd, bool last)
 		s->lingers = until ? xs_now_ns() : 0;
 		orphan = close_last(s, fd);
 	} else if (s->fd == fd) {
-		s->fd = xs_fd_other_name(s, fd);
+		renumber(s, xs_fd_other_name(s, fd));
 	}
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);
@@ -264,7 +272,7 @@ void xs_fd_stale(struct xs_obj *o, int fd)
 		s->fd = -1;
 		xs_conn_finish(s, "closed");
 	} else if (s->fd == fd) {
-		s->fd = xs_fd_other_name(s, fd);
+		renumber(s, xs_fd_other_name(s, fd));
 	}
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);

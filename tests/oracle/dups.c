@@ -20,6 +20,7 @@ static void server(void)
 	echo(copy);
 	CALL(close(fd));
 	echo(copy);
+	say("shown by the other number: %d", !oracle_fast() || oracle_standing(copy));
 	CALL(dup2(copy, 40));
 	CALL(dup2(copy, copy) == copy);
 	CALL(dup3(copy, copy, O_CLOEXEC));
