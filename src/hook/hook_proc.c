@@ -60,6 +60,18 @@ XS_DOOR FILE *popen(const char *command, const char *mode)
 	return file;
 }
 
+/* Its parent goes by an _exit inside libc, past our door: the streams leave before. */
+XS_DOOR int daemon(int nochdir, int noclose)
+{
+	int r;
+
+	xs_pin_all(XS_R_FORKED);
+	r = xs_real.daemon(nochdir, noclose);
+	for (int fd = 0; !noclose && fd <= 2; fd++)
+		xs_fd_fresh(fd);
+	return r;
+}
+
 /* Handlers of the program run first, and may still use sockets: our destructor is the end. */
 XS_DOOR void exit(int status)
 {

@@ -220,9 +220,14 @@ setup() {
 
 @test "whoever inherits a connection, and however its owner goes, it works" {
 	local how
-	for how in leave exec grandchild orphaned own pending reset poll epoll closeall raw half; do
+	for how in leave exec grandchild orphaned own pending reset poll epoll \
+		closeall raw half daemon serial full nonblock; do
 		same_as_kernel heirs $how
 	done
+}
+
+@test "threads may fork while others talk" {
+	same_as_kernel --bare 2 forkstorm
 }
 
 @test "starting other programs leaves a connection as it is" {

@@ -24,7 +24,8 @@ variants() {
 	epollconnect) echo level edge ;;
 	forks) echo idle use heir exit ;;
 	execs) echo self child foreign ;;
-	heirs) echo leave exec grandchild orphaned own pending reset poll epoll closeall raw half ;;
+	heirs) echo leave exec grandchild orphaned own pending reset poll epoll \
+		closeall raw half daemon serial full nonblock ;;
 	inherited) echo exec passed ;;
 	files) echo sendfile splice stdio ;;
 	oneloop) echo loop threads ;;

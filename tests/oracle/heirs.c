@@ -12,10 +12,16 @@
  *   closeall    the child first closes all other descriptors, one by one
  *   raw         the child was made by the system call itself
  *   half        the owner has shut its sending side before the fork
+ *   daemon      the owner becomes a daemon by libc's own function
+ *   serial      a child for each word, one after the other
+ *   full        the owner has written more than the peer reads, and leaves
+ *   nonblock    the child reads without blocking
  */
 #include "oracle.h"
 
 #include <sys/syscall.h>
+
+enum { FULL_BYTES = 4 << 20 };
 
 static char buf[64];
 
@@ -263,6 +269,72 @@ static void half(int fd)
 	wait_for(child);
 }
 
+static void daemonises(int fd)
+{
+	oracle_slot(2);
+	CALL(daemon(1, 1));
+	echo("daemon", fd);
+	echo("daemon", fd);
+}
+
+static void serial(int fd)
+{
+	for (int i = 0; i < 4; i++) {
+		pid_t child = fork();
+
+		if (!child) {
+			oracle_slot(2 + i);
+			echo("child", fd);
+			_exit(0);
+		}
+		wait_for(child);
+	}
+}
+
+static void full(int fd)
+{
+	static char bytes[FULL_BYTES];
+
+	fill(bytes, sizeof(bytes), 3);
+	set_nonblock(fd, 1);
+	for (size_t done = 0; done < sizeof(bytes);) {
+		ssize_t n = send(fd, bytes + done, sizeof(bytes) - done, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	set_nonblock(fd, 0);
+	if (!fork()) {
+		oracle_slot(2);
+		tell('f');
+		CALL(get_all(fd, buf, 4));
+		put_all(fd, buf, 4);
+		_exit(0);
+	}
+	exit(0);
+}
+
+static void nonblock(int fd)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		oracle_slot(2);
+		CALL(recv(fd, buf, 4, MSG_DONTWAIT));
+		tell('n');
+		await_readable(fd, 4);
+		CALL(recv(fd, buf, 4, MSG_DONTWAIT));
+		CALL(recv(fd, buf, 4, MSG_DONTWAIT));
+		put_all(fd, buf, 4);
+		echo("child", fd);
+		_exit(0);
+	}
+	wait_for(child);
+	echo("owner", fd);
+	echo("owner", fd);
+}
+
 static void server(void)
 {
 	const char *how = oracle_arg(1, "leave");
@@ -291,6 +363,14 @@ static void server(void)
 		raw(fd);
 	else if (!strcmp(how, "half"))
 		half(fd);
+	else if (!strcmp(how, "daemon"))
+		daemonises(fd);
+	else if (!strcmp(how, "serial"))
+		serial(fd);
+	else if (!strcmp(how, "full"))
+		full(fd);
+	else if (!strcmp(how, "nonblock"))
+		nonblock(fd);
 	else
 		waits(fd, !strcmp(how, "epoll"));
 }
@@ -300,6 +380,22 @@ static void round_trip(int fd)
 	CALL(send(fd, "word", 4, 0));
 	CALL(get_all(fd, buf, 4));
 	say("%.4s", buf);
+}
+
+/* How much the owner got rid of is the kernel's affair; what came must be whole. */
+static void full_client(int fd)
+{
+	static char want[FULL_BYTES + 8], got[FULL_BYTES + 8];
+	size_t n = 0;
+	ssize_t r;
+
+	fill(want, FULL_BYTES, 3);
+	hear('f');
+	CALL(send(fd, "word", 4, 0));
+	while (n < sizeof(got) && (r = recv(fd, got + n, sizeof(got) - n, 0)) > 0)
+		n += (size_t)r;
+	say("end %zd, a word at its end: %d", r, n > 4 && !memcmp(got + n - 4, "word", 4));
+	say("the bytes before are whole: %d", n > 8192 && !memcmp(got, want, n - 4));
 }
 
 static void client(void)
@@ -336,12 +432,18 @@ static void client(void)
 		CALL(close(fd));
 		return;
 	}
+	if (!strcmp(how, "full")) {
+		full_client(fd);
+		return;
+	}
+	if (!strcmp(how, "nonblock"))
+		hear('n');
 	for (int i = 0; i < 2; i++) {
 		if (!strcmp(how, "poll") || !strcmp(how, "epoll"))
 			hear('g');
 		round_trip(fd);
 		round_trip(fd);
-		if (!strcmp(how, "leave") || !strcmp(how, "exec"))
+		if (!strcmp(how, "leave") || !strcmp(how, "exec") || !strcmp(how, "daemon"))
 			break;
 		if (!strcmp(how, "orphaned") && !i)
 			tell('2');
