@@ -19,8 +19,8 @@ void xs_stats_name(struct xshim_conn *row, int fd, unsigned role, const struct s
 		   const struct sockaddr *peer);
 void xs_stats_pair(struct xshim_conn *row, uint32_t id, uint64_t link, unsigned wire);
 
-/* The connection has ended: one JSON line to the report file, with `end` (closed, reset, exit, exec, or
- * a reason's name). One write(2) with O_APPEND. */
+/* The connection has ended: one JSON line to the report file, with `end` (closed, reset, exit,
+ * exec, or a reason's name). One write(2) with O_APPEND. */
 void xs_stats_report(const struct xshim_conn *row, const char *end);
 
 /* Process-wide counters from the links (xs_link_info): at the end, and when the file asks for it.
