@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads that echo on connections of their own while others fork without a pause. Each child uses
- * what a fork may have left locked: it makes connections to itself, sets, duplicates; closes what it
- * inherited; leaves by _exit, exit, exec or a signal. No child may hang, no byte may be lost.
+ * what a fork may have left locked: it makes connections to itself, sets, duplicates; closes what
+ * it inherited; leaves by _exit, exit, exec or a signal. No child may hang, no byte may be lost.
  */
 #include <pthread.h>
 
@@ -120,7 +120,8 @@ static void *pings(void *arg)
 	for (unsigned i = 0; !over; i++) {
 		fill(out, sizeof(out), i);
 		put_all(fd, out, sizeof(out));
-		wrong += get_all(fd, in, sizeof(in)) != sizeof(in) || memcmp(in, out, sizeof(in)) != 0;
+		wrong += get_all(fd, in, sizeof(in)) != sizeof(in) ||
+			 memcmp(in, out, sizeof(in)) != 0;
 	}
 	shutdown(fd, SHUT_WR);
 	return (void *)wrong;
