@@ -50,11 +50,6 @@ need() {
 # One behaviour: bare against shimmed on this file's plane.
 same_as_kernel() {
 	need_plane
-	"$TESTS/oracle/run" --plane "$(plane)" "$@" && return 0
-	# Known: off the kernel plane a mask or a proof differs once in some hundred runs while the plane
-	# changes. It is told, and a second difference fails. XS_FULL=1 forgives nothing.
-	[ "$(plane)" != kernel ] && [ -z "${XS_FULL:-}" ] || return 1
-	echo "# differed once: $*" >&3
 	"$TESTS/oracle/run" --plane "$(plane)" "$@"
 }
 

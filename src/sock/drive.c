@@ -95,7 +95,8 @@ static void back_off(struct xs_sock *s, enum xs_reason why)
 /* The epoch is over for S; `plane`: it had been on the plane. */
 static void tx_left(struct xs_sock *s, bool plane, enum xs_reason why)
 {
-	s->tx_why = why;
+	if (plane || why != XS_R_EXITING) /* the end doesn't hide why it was there already */
+		s->tx_why = why;
 	back_off(s, why);
 	if (!plane) { /* READY is void: the kernel alone again */
 		xs_unmanage_tx(s);

@@ -12,6 +12,7 @@ enum { BYTES = 400000 };
 static int ends[2];
 static char out[2][BYTES], in[2][BYTES];
 static size_t sent[2], got[2];
+static int ended[2];
 
 static void write_some(int i)
 {
@@ -67,10 +68,12 @@ static void loop(void)
 
 			if ((e[j].events & EPOLLOUT) && sent[i] < BYTES)
 				write_some(i);
-			if ((e[j].events & EPOLLIN) && got[i] <= BYTES && read_some(i)) {
-				open--;
-				MUST(epoll_ctl(set, EPOLL_CTL_DEL, ends[i], NULL));
-			}
+			if ((e[j].events & EPOLLIN) && !ended[i])
+				ended[i] = read_some(i);
+			if (!ended[i] || sent[i] < BYTES)
+				continue;
+			open--;
+			MUST(epoll_ctl(set, EPOLL_CTL_DEL, ends[i], NULL));
 		}
 	}
 }

@@ -36,12 +36,11 @@ static void all_writes(int fd)
 
 static void server(void)
 {
-	int fd = oracle_accept();
+	int fd = oracle_accept(), shut = !strcmp(oracle_arg(1, "shut"), "shut");
 	struct sigaction a = {.sa_handler = on_pipe};
 
-	hear('w'); /* a killed process takes with it what its plane hasn't delivered */
 	sigaction(SIGPIPE, &a, NULL);
-	if (!strcmp(oracle_arg(1, "shut"), "shut")) {
+	if (shut) {
 		CALL(shutdown(fd, SHUT_WR));
 	} else {
 		tell('c');
@@ -51,6 +50,8 @@ static void server(void)
 		await_event(fd, POLLHUP);
 	}
 	all_writes(fd);
+	if (shut)
+		hear('e'); /* a killed process takes with it what its plane hasn't delivered */
 	signal(SIGPIPE, SIG_DFL);
 	tell('z');
 	CALL(write(fd, "x", 1));
@@ -62,7 +63,6 @@ static void client(void)
 	char c;
 	int fd = oracle_connect();
 
-	tell('w');
 	if (strcmp(oracle_arg(1, "shut"), "shut")) {
 		hear('c');
 		CALL(close(fd));
@@ -71,6 +71,7 @@ static void client(void)
 		return;
 	}
 	CALL(recv(fd, &c, 1, 0));
+	tell('e');
 	hear('z');
 }
 
