@@ -72,7 +72,7 @@ struct xs_r {
 	uint64_t x, fin; /* valid if x_known, fin_known */
 	uint64_t copies; /* announced copies are served up to here after a return */
 	uint64_t whole;	 /* all of the framed epoch is out of the twin once it's read up to here */
-	uint64_t final;	 /* the end of the stream as an in-band FIN told it, in whatever epoch */
+	uint64_t final;	 /* [16] the end as an in-band FIN told it, in whatever epoch */
 	bool x_known, fin_known, final_known, confirmed;
 	bool linked;
 	bool frozen; /* for a hand-over: no read, no SWITCHED, no READY */

@@ -199,7 +199,7 @@ enum xs_r_fin xs_r_twin_fin(const struct xs_r *r)
 		return r->fin_known && r->fin == r->c ? XS_FIN_EOF : XS_FIN_RESET;
 	if (r->x_known)
 		return XS_FIN_WAIT; /* segments from X are still being served or on their way */
-	/* A FIN exactly where S said in band that the stream ends is as good as FLUSHED. */
+	/* [16] A FIN exactly where S said in band that the stream ends is as good as FLUSHED. */
 	if (!xs_r_in_doubt(r) || (r->final_known && r->c == r->final && r->t == r->c))
 		return XS_FIN_EOF;
 	return r->linked ? XS_FIN_WAIT : XS_FIN_RESET;

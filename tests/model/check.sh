@@ -45,7 +45,9 @@ hold writer and reader handed over|-DGIVES=1 -DHANDOVERS=1 -DSTALLS=0 -DDEATHS=0
 hold sender killed|-DKILLS=1 -DDEATHS=0
 hold sender killed, hand-over|-DKILLS=1 -DHANDOVERS=1 -DSTALLS=0 -DDEATHS=0 -DK=5
 hold sender killed, writer handed over|-DKILLS=1 -DGIVES=1 -DSTALLS=0 -DDEATHS=0
-hold sender killed, link death, ends that a frame proves|-DKILLS=1 -DLIMIT=1
+hold sender killed, link death|-DKILLS=1 -DLIMIT=1 -DSTALLS=0
+hold sender killed, exits, link death|-DKILLS=1 -DLIMIT=1 -DEXITS=1 -DSTALLS=0
+hold sender killed, hand-over, link death|-DKILLS=1 -DLIMIT=1 -DHANDOVERS=1 -DSTALLS=0 -DN=2 -DK=5
 hold upgrades come back|-DEAGER=1 -DDEATHS=0
 hold upgrades come back, landing memory|-DEAGER=1 -DLANDING=1 -DDEATHS=0
 hold unseen writer after CONFIRMED|-DFOREIGN=1 -DDEATHS=0
@@ -77,6 +79,7 @@ fail without [12] new link after both gave up|-DWITHOUT=12
 fail without [13] END before its PREPARE counts|-DWITHOUT=13 -DGIVES=1 -DLANDING=1 -DSTALLS=0
 fail without [14] the latest PREPARE stands|-DWITHOUT=14 -DGIVES=1 -DSTALLS=0
 fail without [15] FLUSHED before a hand-over|-DWITHOUT=15 -DKILLS=1 -DHANDOVERS=1 -DDEATHS=0 -DK=5
+fail without [16] the end told in band stays|-DWITHOUT=16 -DKILLS=1 -DLIMIT=1 -DSTALLS=0
 fail mutant 1: S doesn't wait for SWITCHED|-DMUTANT=1
 fail mutant 2: epochs aren't looked at|-DMUTANT=2
 fail mutant 3: S keeps its old base|-DMUTANT=3
@@ -93,6 +96,7 @@ fail mutant 13: writer leaves without FLUSHED|-DMUTANT=13 -DGIVES=1 -DKILLS=1 -D
 fail mutant 14: FIN before FLUSHED completes|-DMUTANT=14 -DKILLS=1 -DDEATHS=0
 fail mutant 15: no RETURNED once S has given|-DMUTANT=15 -DGIVES=1 -DHANDOVERS=1 -DDEATHS=0
 fail mutant 16: a frame is the end of all doubt|-DMUTANT=16 -DKILLS=1 -DDEATHS=0
+fail mutant 17: a FIN before the end told in band|-DMUTANT=17 -DKILLS=1 -DDEATHS=0
 fail READY mutant 1: no look after entering|-DMUTANT=1|ready.pml
 fail READY mutant 2: counter before state|-DMUTANT=2|ready.pml
 fail READY mutant 3: no fence after entering|-DMUTANT=3|ready.pml
@@ -131,9 +135,9 @@ LIST
 }
 
 short() { # by name, from the list above
-	runs | grep -E '^(hold (one upgrade|two epochs, (link death|small)|hand-over tried|sender exits\||'\
+	runs | grep -E '^(hold (one upgrade|two epochs, (link death|small)|hand-over tried|sender exits\||sender killed, link death\||'\
 'writer handed over, tried|READY|resets, segments overtake, |both directions asked back\||'\
-'sleeping, a timeout)|fail (without \[([1-489]|14)\]|mutant [1-5]:|reset mutant [1-58]|return mutant [1-4]|'\
+'sleeping, a timeout)|fail (without \[([1-489]|1[46])\]|mutant [1-5]:|reset mutant [1-58]|return mutant [1-4]|'\
 'READY mutant [15]|sleep mutant ([1-58]|12):))'
 }
 
@@ -148,6 +152,8 @@ hold hand-over, sender exits, link death|-DHANDOVERS=1 -DEXITS=1 -DSTALLS=0
 hold sender exits, link death, stall|-DEXITS=1
 hold landing memory, link death, stall|-DLANDING=1
 hold writer handed over, landing memory, link death|-DGIVES=1 -DLANDING=1 -DSTALLS=0
+hold sender killed, link death, stall|-DKILLS=1 -DLIMIT=1
+hold sender killed, writer handed over, link death|-DKILLS=1 -DLIMIT=1 -DGIVES=1 -DSTALLS=0
 hold resets, everything||rst.pml
 hold both directions asked back, longer streams, both ask|-DN=2 -DDEATHS=0|return.pml
 hold sleeping, three arrivals|-DCALLS=1 -DSPINS=0 -DTIMEOUTS=0 -DARRIVALS=3|sleep.pml

@@ -47,10 +47,10 @@
 #define EXITS 0     /* 1: S's process may exit: return, then FIN */
 #endif
 #ifndef KILLS
-#define KILLS 0     /* 1: S's process may be killed (without DEATHS: README.md); FLUSHED is sent */
+#define KILLS 0     /* 1: S's process may be killed; FLUSHED is sent */
 #endif
 #ifndef LIMIT
-#define LIMIT 0     /* 1: a link's death may end in a reset where S returned without a frame */
+#define LIMIT 0     /* 1: a dead link may end in a reset where R learned the end in no other way */
 #endif
 #ifndef FOREIGN
 #define FOREIGN 0   /* somebody unseen writes: 1: once R has seen CONFIRMED; 2: once FIRST is out */
@@ -123,6 +123,7 @@ bit rdead, rconf, reof, kfin, broken;
 byte rend0, rend1;           /* the last epoch whose END this lane brought (or that was drained) */
 byte rflushed;               /* FLUSHED has come for this epoch; S sees that as its completion */
 byte rframed, rwhole;        /* the last epoch that a frame returned; its bytes end here */
+byte rfinal = NONE;          /* the stream's end, from a FIN in band of whatever epoch [16] */
 bit froz, asked; byte rann;  /* hand-over: reading frozen; RETURN_ME sent; bytes announced */
 
 hidden byte m, e, o, v, f, i, b; /* scratch, within a d_step only */
@@ -151,6 +152,9 @@ hidden byte m, e, o, v, f, i, b; /* scratch, within a d_step only */
 #define UP_TO_X (R_TWIN && (rx == NONE || T < rx))
 #define R_WHOLE (rframed == rep && (T >= rwhole || MUTANT == 16)) /* all that the frame promised */
 #define R_DOUBT (KILLS && WITHOUT != 9 && rep > rflushed && !R_WHOLE) /* [9] */
+#define AT_FINAL (KILLS && WITHOUT != 16 && rfinal != NONE && \
+	(MUTANT == 17 || (rC == rfinal && T == rC))) /* [16] */
+#define R_SURE (!R_DOUBT || AT_FINAL) /* a FIN on the twin is the end */
 /* nobody waits: S for READY or SWITCHED, a giver for his turn, a returned stream for its upgrade */
 #define SETTLED (!giving && (sdead || rst == R_OUT || (sst != S_PREP && sst != S_PLANE)) && \
 	(!EAGER || sst == S_READY || (sst == S_SWD && !stalls)))
@@ -279,7 +283,9 @@ endS:	do /* the writer, over the kernel; in S_OUT it's the one without the shim 
 
 inline deliver(val) { assert(val == cons); cons++; rC++ }
 inline eof() { assert(sclosed && cons == acc); reof = 1 }
-inline r_reset() { assert(killed || alien || (LIMIT && rframed != rep)); broken = 1 }
+/* LIMIT: the link died, or S exited, before R learned the end, by FLUSHED, a frame or in band. */
+#define UNSURE (LIMIT && (deaths < DEATHS || sgone) && R_DOUBT && (froz || (rframed != rep && rfinal == NONE)))
+inline r_reset() { assert(killed || alien || UNSURE); broken = 1 }
 inline r_leave() { /* the epoch is over; what was announced is kept */
 	i = rhi;
 	do :: i < N -> have[i] = 0; i++ :: else -> break od;
@@ -304,7 +310,7 @@ inline r_take(ch, end) { /* a message from S */
 	:: R_TWIN && m == RETURNED && NOW(rep) && asked -> r_leave()
 	:: (m == SEG || m == FINSEG) && R_EPOCH && NOW(rep) && !froz ->
 		if
-		:: m == FINSEG -> rfin = o
+		:: m == FINSEG -> rfin = o; if :: KILLS -> rfinal = o :: else fi
 		:: m == SEG && o >= rC -> assert(o < N); have[o] = (LANDING -> 1 : v + 1)
 		:: else
 		fi;
@@ -323,9 +329,9 @@ proctype R() {
 	:: d_step { HEAD(DATA) && UP_TO_X && T == rC && !froz -> twin?DATA(v); kr++; deliver(v) }
 	:: d_step { HEAD(DATA) && UP_TO_X && T < rC -> twin?DATA(v); kr++ } /* a repeat */
 	:: d_step { (HEAD(FHEAD) || HEAD(FTAIL)) && UP_TO_X -> assert(false) } /* frame as data */
-	:: d_step { HEAD(FIN) && R_TWIN && !froz && (!R_DOUBT || rdead) ->
+	:: d_step { HEAD(FIN) && R_TWIN && !froz && (R_SURE || rdead) ->
 		twin?FIN(_);
-		if :: rx == NONE && !R_DOUBT -> eof(); kfin = 1
+		if :: rx == NONE && R_SURE -> eof(); kfin = 1
 		:: else -> r_reset() fi }
 	/* ... over the plane, and from the copies that are served after a return */
 	:: d_step { (rst == R_PLANE || (R_TWIN && rC < rhi)) && rC < N && have[rC] && !froz ->
