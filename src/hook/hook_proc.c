@@ -2,7 +2,9 @@
 /* Doors: other programs, other processes, and the end of this one. */
 #include "hook/door.h"
 
+#include <sched.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,6 +17,41 @@ XS_DOOR pid_t _Fork(void)
 	xs_proc_fork_begin();
 	r = xs_real._Fork();
 	xs_proc_fork_end(r == 0);
+	return r;
+}
+
+struct begin {
+	int (*fn)(void *arg);
+	void *arg;
+};
+
+static int in_clone(void *arg)
+{
+	const struct begin *b = arg;
+
+	xs_proc_fork_end(true);
+	return b->fn(b->arg);
+}
+
+/* As fork() when the child has memory of its own; threads and vfork children aren't that. */
+XS_DOOR int clone(int (*fn)(void *arg), void *stack, int flags, void *arg, ...)
+{
+	struct begin b = {fn, arg};
+	pid_t *parent_tid, *child_tid;
+	void *tls;
+	va_list ap;
+	int r;
+
+	va_start(ap, arg); /* they may not be there: the flags say which are looked at */
+	parent_tid = va_arg(ap, pid_t *);
+	tls = va_arg(ap, void *);
+	child_tid = va_arg(ap, pid_t *);
+	va_end(ap);
+	if (flags & CLONE_VM || !fn || !stack)
+		return xs_real.clone(fn, stack, flags, arg, parent_tid, tls, child_tid);
+	xs_proc_fork_begin();
+	r = xs_real.clone(in_clone, stack, flags, &b, parent_tid, tls, child_tid);
+	xs_proc_fork_end(false);
 	return r;
 }
 

@@ -25,6 +25,21 @@ static long pin(const long a[6], bool *done)
 	return 0;
 }
 
+static long pin_message(const long a[6], bool *done)
+{
+	xs_pin_rights((const struct msghdr *)a[1]);
+	return pin(a, done);
+}
+
+static long pin_messages(const long a[6], bool *done)
+{
+	const struct mmsghdr *m = (const struct mmsghdr *)a[1];
+
+	for (long i = 0; m && i < a[2] && i < XS_IOV_MAX; i++)
+		xs_pin_rights(&m[i].msg_hdr);
+	return pin(a, done);
+}
+
 /* sendfile(out, in), splice(in, _, out) and tee-like calls: both ends. */
 static long pin_two(const long a[6], bool *done)
 {
@@ -197,9 +212,9 @@ static const struct {
 	{__NR_recvfrom, pin},
 	{__NR_sendto, pin},
 	{__NR_recvmsg, pin},
-	{__NR_sendmsg, pin},
+	{__NR_sendmsg, pin_message},
 	{__NR_recvmmsg, pin},
-	{__NR_sendmmsg, pin},
+	{__NR_sendmmsg, pin_messages},
 	{__NR_shutdown, pin},
 	{__NR_setsockopt, pin},
 	{__NR_ioctl, pin},

@@ -123,6 +123,18 @@ int xs_fd_close_range(unsigned first, unsigned last, unsigned flags)
 
 /* --- duplicates ---------- */
 
+/* In a vfork child: the table stays, but what it duplicates is for the program that it becomes. */
+static int for_a_program(int fd, int made)
+{
+	int saved = errno;
+
+	if (made < 0)
+		return -saved;
+	xs_fd_pin(fd, XS_R_SPAWN);
+	errno = saved;
+	return made;
+}
+
 static int named_too(int fd, int made)
 {
 	enum xs_fd_kind kind = xs_fdtable_kind(fd);
@@ -132,7 +144,7 @@ static int named_too(int fd, int made)
 	if (made < 0)
 		return -errno;
 	if (xs_fdtable_other_process())
-		return made;
+		return for_a_program(fd, made);
 	xs_fd_fresh(made);
 	o = kind == XS_FD_NONE ? NULL : xs_fdtable_get(fd, kind);
 	if (!o)
@@ -158,7 +170,9 @@ int xs_fd_dupfd(int fd, int cmd, int min)
 
 int xs_fd_dup2(int fd, int newfd)
 {
-	if (fd == newfd || xs_fdtable_other_process() || xs_real.fcntl(fd, F_GETFD) < 0)
+	if (xs_fdtable_other_process())
+		return for_a_program(fd, xs_real.dup2(fd, newfd));
+	if (fd == newfd || xs_real.fcntl(fd, F_GETFD) < 0)
 		return xs_real.dup2(fd, newfd) < 0 ? -errno : newfd;
 	forget_name(newfd);
 	return named_too(fd, xs_real.dup2(fd, newfd));
@@ -166,8 +180,9 @@ int xs_fd_dup2(int fd, int newfd)
 
 int xs_fd_dup3(int fd, int newfd, int flags)
 {
-	if (fd == newfd || flags & ~O_CLOEXEC || xs_fdtable_other_process() ||
-	    xs_real.fcntl(fd, F_GETFD) < 0)
+	if (xs_fdtable_other_process())
+		return for_a_program(fd, xs_real.dup3(fd, newfd, flags));
+	if (fd == newfd || flags & ~O_CLOEXEC || xs_real.fcntl(fd, F_GETFD) < 0)
 		return xs_real.dup3(fd, newfd, flags) < 0 ? -errno : newfd;
 	forget_name(newfd);
 	return named_too(fd, xs_real.dup3(fd, newfd, flags));

@@ -17,10 +17,17 @@ void xs_sock_init(void)
 	xs_pair_init(&xs_conn_pairing);
 }
 
-/* Also what only a child will have: nobody would answer it any more. */
+/* In this process, be it a vfork child with descriptors of its own. */
 static bool survives_exec(int fd)
 {
 	int flags = xs_real.fcntl(fd, F_GETFD);
+
+	return flags >= 0 && !(flags & FD_CLOEXEC);
+}
+
+/* Also what only a child will have: nobody would answer it any more. */
+static bool outlives_exec(int fd)
+{
 	struct xs_sock *s = xs_sock_get(fd);
 	bool shared;
 
@@ -28,7 +35,7 @@ static bool survives_exec(int fd)
 		return false;
 	shared = s->shared && !s->foreign;
 	xs_sock_put(s);
-	return shared || (flags >= 0 && !(flags & FD_CLOEXEC));
+	return shared || survives_exec(fd);
 }
 
 static bool any(int fd)
@@ -48,9 +55,11 @@ static void report_one(struct xs_sock *s, void *arg)
 
 void xs_proc_exec(void)
 {
-	if (xs_fdtable_other_process())
+	if (xs_fdtable_other_process()) {
+		xs_fd_pin_all(survives_exec, XS_R_SPAWN);
 		return;
-	xs_fd_pin_all(survives_exec, XS_R_EXEC);
+	}
+	xs_fd_pin_all(outlives_exec, XS_R_EXEC);
 	xs_conn_each(report_one, NULL);
 }
 

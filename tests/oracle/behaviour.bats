@@ -221,7 +221,7 @@ setup() {
 @test "whoever inherits a connection, and however its owner goes, it works" {
 	local how
 	for how in leave exec grandchild orphaned own pending reset poll epoll \
-		closeall raw half daemon serial full nonblock; do
+		closeall raw half daemon serial full nonblock clone killed; do
 		same_as_kernel heirs $how
 	done
 }
@@ -240,7 +240,7 @@ setup() {
 
 @test "a connection outlives exec" {
 	local how
-	for how in self child foreign; do
+	for how in self child foreign failed vfork passed threads; do
 		same_as_kernel execs $how
 	done
 }

@@ -23,9 +23,9 @@ variants() {
 	epollmodes) echo level edge oneshot edgeshot ;;
 	epollconnect) echo level edge ;;
 	forks) echo idle use heir exit ;;
-	execs) echo self child foreign ;;
+	execs) echo self child foreign failed vfork passed threads ;;
 	heirs) echo leave exec grandchild orphaned own pending reset poll epoll \
-		closeall raw half daemon serial full nonblock ;;
+		closeall raw half daemon serial full nonblock clone killed ;;
 	inherited) echo exec passed ;;
 	files) echo sendfile splice stdio ;;
 	oneloop) echo loop threads ;;

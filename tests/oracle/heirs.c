@@ -16,9 +16,12 @@
  *   serial      a child for each word, one after the other
  *   full        the owner has written more than the peer reads, and leaves
  *   nonblock    the child reads without blocking
+ *   clone       the child was made by libc's clone()
+ *   killed      the owner is killed when the child has it already
  */
 #include "oracle.h"
 
+#include <sched.h>
 #include <sys/syscall.h>
 
 enum { FULL_BYTES = 4 << 20 };
@@ -335,6 +338,37 @@ static void nonblock(int fd)
 	echo("owner", fd);
 }
 
+static int cloned_child(void *arg)
+{
+	int fd = *(int *)arg;
+
+	oracle_slot(2);
+	echo("child", fd);
+	echo("child", fd);
+	return 0;
+}
+
+static void clones(int fd)
+{
+	static char stack[1 << 18] __attribute__((aligned(16)));
+
+	wait_for((pid_t)MUST(clone(cloned_child, stack + sizeof(stack), SIGCHLD, &fd)));
+	echo("owner", fd);
+	echo("owner", fd);
+}
+
+static void killed(int fd)
+{
+	if (fork())
+		for (;;)
+			pause();
+	oracle_slot(2);
+	echo("child", fd);
+	MUST(kill(getppid(), SIGKILL));
+	echo("child", fd);
+	_exit(0);
+}
+
 static void server(void)
 {
 	const char *how = oracle_arg(1, "leave");
@@ -371,6 +405,10 @@ static void server(void)
 		full(fd);
 	else if (!strcmp(how, "nonblock"))
 		nonblock(fd);
+	else if (!strcmp(how, "clone"))
+		clones(fd);
+	else if (!strcmp(how, "killed"))
+		killed(fd);
 	else
 		waits(fd, !strcmp(how, "epoll"));
 }
@@ -443,7 +481,8 @@ static void client(void)
 			hear('g');
 		round_trip(fd);
 		round_trip(fd);
-		if (!strcmp(how, "leave") || !strcmp(how, "exec") || !strcmp(how, "daemon"))
+		if (!strcmp(how, "leave") || !strcmp(how, "exec") || !strcmp(how, "daemon") ||
+		    !strcmp(how, "killed"))
 			break;
 		if (!strcmp(how, "orphaned") && !i)
 			tell('2');
