@@ -35,7 +35,7 @@ static inline bool xs_log_wants(enum xs_log_level level)
 }
 
 void xs_log_line(enum xs_log_level level, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3), cold));
 
 /*
  * Sets level and target ("stderr" or a path, %p = pid). Once, from the constructor; file must stay
