@@ -27,6 +27,12 @@ static void broken(const char *rule, const struct xs_lock *lock)
 	abort();
 }
 
+void xs_debug_broken(const char *rule)
+{
+	fprintf(stderr, "xshim rule broken: %s\n", rule);
+	abort();
+}
+
 static bool is_held(const struct xs_lock *lock)
 {
 	for (unsigned int i = 0; i < held_n; i++)

@@ -76,7 +76,10 @@ void xs_lock_ring(struct xs_lock *lock);
 void xs_lock_check_take(const struct xs_lock *lock);
 void xs_lock_note_taken(const struct xs_lock *lock);
 void xs_lock_note_dropped(const struct xs_lock *lock);
+void xs_debug_broken(const char *rule);
+#define xs_debug_rule(holds, rule) ((holds) ? (void)0 : xs_debug_broken(rule))
 #else
+#define xs_debug_rule(holds, rule) ((void)0)
 #define xs_lock_check_take(lock) ((void)0)
 #define xs_lock_note_taken(lock) ((void)0)
 #define xs_lock_note_dropped(lock) ((void)0)

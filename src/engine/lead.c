@@ -3,10 +3,11 @@
  * Who watches the pollers' channels: leader and followers.
  *
  * All channels are members of one epoll set of ours, so watching them costs a leader one
- * descriptor. The leader word says who may sleep on that set: nobody, a thread of the program, or
- * the progress thread (awake or asleep). A thread that wants to sleep takes the word if it can,
- * arms every poller, polls once more and sleeps on the set too; else it's a follower and sleeps on
- * its wake descriptor alone.
+ * descriptor; where there's only one channel, as with one device, the leader sleeps on that itself
+ * (an epoll set in between costs a tenth of a round trip). The leader word says who may sleep on
+ * that set: nobody, a thread of the program, or the progress thread (awake or asleep). A thread
+ * that wants to sleep takes the word if it can, arms every poller, polls once more and sleeps on
+ * the set too; else it's a follower and sleeps on its wake descriptor alone.
  *
  * A leader that leaves gives the word back and wakes one follower, which takes it. Without
  * followers nothing is done for it in the steady state: while threads come and go the progress
@@ -47,6 +48,8 @@ static struct xs_lock poll_lock = XS_LOCK_INIT(XS_RANK_POLL);
 static struct xs_poller *pollers; /* poll lock */
 static _Atomic unsigned pollers_n;
 static _Atomic int channels = -1;
+static _Atomic int lead_fd = -1; /* what a leader sleeps on: the only poller's own, or channels */
+static _Atomic(struct xs_sleeper *) leader;
 static _Atomic int word;
 static _Atomic bool ticking;
 static _Atomic unsigned activity; /* polls and sleeps of the program's threads */
@@ -67,7 +70,24 @@ bool xs_pollers(void)
 
 int xs_lead_fd(void)
 {
-	return atomic_load(&channels);
+	return atomic_load(&lead_fd);
+}
+
+/* Poll lock. */
+static void choose_fd(void)
+{
+	bool one = pollers && !pollers->next;
+
+	atomic_store(&lead_fd, one ? pollers->fd : atomic_load(&channels));
+}
+
+/* The pollers have changed: a leader that sleeps on the old descriptor settles anew. */
+static void tell_leader(void)
+{
+	struct xs_sleeper *s = atomic_load(&leader);
+
+	if (s)
+		xs_sleeper_tell(s, XS_SL_LEAD);
 }
 
 void xs_lead_active(void)
@@ -194,11 +214,13 @@ int xs_poller_add(struct xs_poller *p)
 		p->next = pollers;
 		pollers = p;
 		atomic_fetch_add(&pollers_n, 1);
-		p->arm(p); /* a leader may be asleep already */
+		choose_fd();
+		p->arm(p); /* the progress thread may be asleep already */
 		p->poll(p);
 	}
 	xs_lock_drop(&poll_lock);
 	if (r >= 0) {
+		tell_leader();
 		r = xs_progress_start();
 		xs_progress_ring();
 	}
@@ -218,6 +240,7 @@ void xs_poller_remove(struct xs_poller *p)
 		*at = p->next;
 		atomic_fetch_sub(&pollers_n, 1);
 		xs_sys(__NR_epoll_ctl, atomic_load(&channels), EPOLL_CTL_DEL, p->fd, &ev);
+		choose_fd();
 	}
 	xs_lock_drop(&poll_lock);
 }
@@ -296,6 +319,7 @@ bool xs_lead_take(struct xs_sleeper *s)
 		if (!grab())
 			return false;
 	}
+	atomic_store(&leader, s);
 	unfollow(s);
 	xs_lock_take(&poll_lock);
 	arm_all();
@@ -328,6 +352,7 @@ void xs_lead_pass(void)
 
 void xs_lead_leave(void)
 {
+	atomic_store(&leader, NULL);
 	atomic_store(&word, NOBODY);
 	xs_lead_active();
 	xs_lead_pass();
@@ -442,6 +467,8 @@ void xs_lead_forget(void)
 		xs_highfd_gone(fd);
 		xs_sys(__NR_close, fd);
 	}
+	atomic_store(&lead_fd, -1);
+	atomic_store(&leader, NULL);
 	xs_lock_init(&poll_lock, XS_RANK_POLL);
 	xs_lock_init(&followers_lock, XS_RANK_LEAF);
 	pollers = NULL;

@@ -186,8 +186,19 @@ void xs_conn_enter(struct xs_sock *s)
 
 void xs_conn_leave(struct xs_sock *s)
 {
-	if (!xs_drive_steady(s))
+	s->settled = xs_drive_steady(s);
+	if (!s->settled)
 		xs_drive(s);
+	xs_lock_drop(&s->lock);
+}
+
+void xs_conn_leave_quiet(struct xs_sock *s)
+{
+	if (!s->settled || s->rx.state != XS_R_PLANE || s->tx.state != XS_S_SWD) {
+		xs_conn_leave(s);
+		return;
+	}
+	xs_debug_rule(xs_drive_steady(s), "a settled connection has something due");
 	xs_lock_drop(&s->lock);
 }
 

@@ -113,6 +113,7 @@ struct xs_sock {
 	uint32_t sndbuf;	  /* SO_SNDBUF as the program set it; 0: not */
 	bool lowat;		  /* SO_RCVLOWAT was set: ask for it */
 	bool blocks;		  /* no O_NONBLOCK when last asked: a hint, for spins only */
+	bool settled;		  /* steady when last looked at, and no event since */
 	bool resting;		  /* the timer will do what can wait for a quiet moment */
 	bool eof;		  /* the in-band FIN was read */
 	bool peer_rst;		  /* PEER_GONE or the twin's RST: ECONNRESET behind the bytes */
@@ -151,6 +152,9 @@ static inline void xs_conn_hold(struct xs_sock *s)
 /* The lock, inside a critical section of the caller's. */
 void xs_conn_enter(struct xs_sock *s) XS_ACQUIRES(s->lock);
 void xs_conn_leave(struct xs_sock *s) XS_RELEASES(s->lock);
+/* For a section that can't have made anything due while both directions run on the plane: as cheap
+ * as the lock alone, unless an event has unsettled the connection. */
+void xs_conn_leave_quiet(struct xs_sock *s) XS_RELEASES(s->lock);
 /* Fills local and peer; false: not connected. Locked. */
 bool xs_conn_name(struct xs_sock *s);
 /* True if s->fd is still this socket (its cookie). */

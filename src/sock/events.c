@@ -13,7 +13,7 @@ XS_NO_TSA static void lock(void *user)
 
 XS_NO_TSA static void unlock(void *user)
 {
-	xs_conn_leave(user);
+	xs_conn_leave_quiet(user);
 }
 
 static void hold(void *user)
@@ -53,6 +53,8 @@ static void message(void *user, const struct xs_msg *m)
 
 	if (s->pairing != XS_PAIR_DONE)
 		return;
+	if (m->kind != XS_K_ACK)
+		s->settled = false;
 	switch (m->kind) {
 	case XS_K_PREPARE:
 		if (xs_r_prepare(&s->rx, m->epoch))
@@ -106,6 +108,8 @@ static bool segment(void *user, const struct xs_arrival *a)
 	}
 	if (a->flags & XS_F_WANT_ACK)
 		s->want_ack = true;
+	if (a->fin || a->flags & (XS_F_WANT_ACK | XS_F_FIRST))
+		s->settled = false;
 	return xs_r_segment(&s->rx, a->epoch, a->flags, a->fin, a->offset);
 }
 
@@ -132,6 +136,7 @@ static void dead(void *user, enum xs_reason why)
 	bool open = s->rx.state == XS_R_OPEN;
 
 	XS_LOG(INFO, "fd=%d link dead: %s", s->fd, xs_reason_name(why));
+	s->settled = false;
 	s->ret_since = xs_now_ns();
 	s->tx_doubt = s->tx.told < s->tx.epoch && s->tx.state != XS_S_SWD;
 	s->tx.linked = false;

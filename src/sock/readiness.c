@@ -145,7 +145,7 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 		return twin_now(s, want) & want;
 	xs_conn_enter(s);
 	bits = ready_locked(s, want);
-	xs_conn_leave(s);
+	xs_conn_leave_quiet(s);
 	return bits;
 }
 
@@ -165,7 +165,7 @@ unsigned xs_twin_serves(struct xs_sock *s)
 
 	xs_conn_enter(s);
 	bits = serves(s);
-	xs_conn_leave(s);
+	xs_conn_leave_quiet(s);
 	return bits;
 }
 
@@ -190,7 +190,7 @@ unsigned xs_twin_watch(struct xs_sock *s, unsigned want)
 
 	xs_conn_enter(s);
 	bits = watch_locked(s, want);
-	xs_conn_leave(s);
+	xs_conn_leave_quiet(s);
 	return bits;
 }
 
@@ -340,7 +340,7 @@ static bool lie_down(struct nap *n, struct pollfd *p)
 	waiter_link(s, &n->waiter);
 	bits = mine ? ready_locked(s, n->want | POLLERR | POLLHUP) : n->want;
 	p->events = bits ? 0 : (short)watch_locked(s, n->want);
-	xs_conn_leave(s);
+	xs_conn_leave_quiet(s);
 	if (!p->events)
 		p->fd = -1;
 	return !bits;

@@ -152,6 +152,7 @@ bool xs_rx_look(struct xs_sock *s)
 	struct xs_return_frame f;
 	ssize_t n;
 
+	s->settled = false;
 	if (s->fd < 0 || !s->chan || s->error || s->gone)
 		return false;
 	if (s->rx.state != XS_R_PLANE)

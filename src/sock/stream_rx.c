@@ -68,10 +68,15 @@ ssize_t xs_rx_leave(struct xs_sock *s, ssize_t r, int flags)
 static void copy_out(const struct pass *p, size_t skip, const struct iovec *from, int pieces,
 		     size_t n)
 {
+	const struct iovec *only = p->msg->msg_iov;
 	size_t at = 0;
 
 	if (p->flags & MSG_TRUNC)
 		return; /* TCP: take the bytes, don't store them */
+	if (pieces == 1 && p->msg->msg_iovlen == 1) {
+		memcpy((char *)only->iov_base + skip, from->iov_base, n);
+		return;
+	}
 	for (int i = 0; i < pieces && at < n; i++) {
 		size_t len = from[i].iov_len < n - at ? from[i].iov_len : n - at;
 		const char *src = from[i].iov_base;
@@ -292,7 +297,10 @@ static ssize_t locked_pass(struct pass *p)
 
 	xs_conn_enter(p->s);
 	r = pass(p);
-	xs_conn_leave(p->s);
+	if (p->look || p->s->eof || p->s->error || p->s->want_ack)
+		xs_conn_leave(p->s);
+	else
+		xs_conn_leave_quiet(p->s);
 	return r;
 }
 

@@ -217,7 +217,10 @@ static ssize_t locked_pass(struct out *o)
 	} while (r > 0 && o->done < o->want && (o->flags & MSG_DONTWAIT || o->done % (4 * SLICE)));
 	if (r == -EAGAIN)
 		o->s->nospace = true;
-	xs_conn_leave(o->s);
+	if (r > 0)
+		xs_conn_leave_quiet(o->s);
+	else
+		xs_conn_leave(o->s);
 	return r;
 }
 

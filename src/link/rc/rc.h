@@ -75,6 +75,7 @@ struct xs_rc_dev {
 	struct xs_fdwatch async;
 	struct xs_timer early_timer;
 	_Atomic bool armed;	  /* asked for an event that hasn't been taken yet */
+	bool fired;		  /* an event waits in the channel (poll lock) */
 	unsigned unacked;	  /* completion events taken, not acknowledged (polling thread) */
 	_Atomic uint64_t empties; /* times that the completion queue was seen empty */
 	uint32_t cqe, cqe_used, cqe_max, inline_max;

@@ -308,24 +308,36 @@ int xs_verbs_poll(struct xs_rc_dev *d, struct ibv_wc *wc, int n)
 	return ibv_poll_cq(d->cq, n, wc);
 }
 
-void xs_verbs_arm(struct xs_rc_dev *d)
-{
-	if (!atomic_exchange(&d->armed, true))
-		ibv_req_notify_cq(d->cq, 0);
-}
-
-void xs_verbs_disarm(struct xs_rc_dev *d)
+static void take_event(struct xs_rc_dev *d)
 {
 	struct ibv_cq *cq;
 	void *ctx;
 
+	d->fired = false;
 	if (xs_ibv.get_cq_event(d->channel, &cq, &ctx) == 0)
 		d->unacked++;
-	atomic_store(&d->armed, false);
 	if (d->unacked < ACK_EVENTS)
 		return;
 	xs_ibv.ack_cq_events(d->cq, d->unacked);
 	d->unacked = 0;
+}
+
+void xs_verbs_arm(struct xs_rc_dev *d)
+{
+	if (atomic_exchange(&d->armed, true))
+		return;
+	if (d->fired)
+		take_event(d);
+	ibv_req_notify_cq(d->cq, 0);
+}
+
+/* The event itself is read by who arms next: not between an arrival and the program. */
+void xs_verbs_disarm(struct xs_rc_dev *d)
+{
+	if (d->fired)
+		take_event(d);
+	d->fired = true;
+	atomic_store(&d->armed, false);
 }
 
 const char *xs_verbs_status(enum ibv_wc_status s)
