@@ -46,12 +46,13 @@ struct xs_call {
 	struct xs_call call __attribute__((cleanup(xs_call_end))); \
 	xs_tx_begin(&call, fd, flags)
 
-/* The thread is being cancelled, or a handler jumps away, inside libc's function. */
+/* The thread is being cancelled, or a handler jumps away: in libc's function, or in our sleep. */
 static inline void xs_rx_undo(void *arg)
 {
 	struct xs_call *call = arg;
 
-	xs_rx_leave(call->s, -1, call->flags);
+	if (call->kernel)
+		xs_rx_leave(call->s, -1, call->flags);
 	xs_sock_put(call->s);
 }
 
@@ -59,7 +60,8 @@ static inline void xs_tx_undo(void *arg)
 {
 	struct xs_call *call = arg;
 
-	xs_tx_leave(call->s, -1, call->flags);
+	if (call->kernel)
+		xs_tx_leave(call->s, -1, call->flags);
 	xs_sock_put(call->s);
 }
 
@@ -68,9 +70,11 @@ static inline void xs_rx_begin(struct xs_call *call, int fd, int flags)
 	call->s = xs_sock_get(fd);
 	call->fd = fd;
 	call->flags = flags;
-	call->kernel = call->s && xs_rx_enter(call->s, fd, flags);
-	if (call->kernel)
-		xs_unwind_push(&call->unwind, xs_rx_undo, call);
+	call->kernel = false;
+	if (!call->s)
+		return;
+	xs_unwind_push(&call->unwind, xs_rx_undo, call);
+	call->kernel = xs_rx_enter(call->s, fd, flags);
 }
 
 static inline void xs_tx_begin(struct xs_call *call, int fd, int flags)
@@ -78,9 +82,11 @@ static inline void xs_tx_begin(struct xs_call *call, int fd, int flags)
 	call->s = xs_sock_get(fd);
 	call->fd = fd;
 	call->flags = flags;
-	call->kernel = call->s && xs_tx_enter(call->s, fd, flags);
-	if (call->kernel)
-		xs_unwind_push(&call->unwind, xs_tx_undo, call);
+	call->kernel = false;
+	if (!call->s)
+		return;
+	xs_unwind_push(&call->unwind, xs_tx_undo, call);
+	call->kernel = xs_tx_enter(call->s, fd, flags);
 }
 
 /* Does libc's function serve this call? */
@@ -94,7 +100,6 @@ static inline ssize_t xs_rx_done(struct xs_call *call, ssize_t r)
 {
 	if (!call->kernel)
 		return r;
-	xs_unwind_pop(&call->unwind);
 	call->kernel = false;
 	return xs_rx_leave(call->s, r, call->flags);
 }
@@ -103,7 +108,6 @@ static inline ssize_t xs_tx_done(struct xs_call *call, ssize_t r)
 {
 	if (!call->kernel)
 		return r;
-	xs_unwind_pop(&call->unwind);
 	call->kernel = false;
 	return xs_tx_leave(call->s, r, call->flags);
 }
@@ -124,6 +128,7 @@ static inline void xs_call_end(struct xs_call *call)
 
 	if (!call->s)
 		return;
+	xs_unwind_pop(&call->unwind);
 	xs_sock_put(call->s);
 	errno = saved;
 }

@@ -10,6 +10,7 @@
 #include "base/highfd.h"
 #include "base/log.h"
 #include "base/real.h"
+#include "base/unwind.h"
 #include "sock/pairing.h"
 #include "sock/sock.h"
 
@@ -247,15 +248,26 @@ static void connected(struct xs_sock *s, bool now)
 	xs_crit_leave(&cs);
 }
 
+static void put_sock(void *s)
+{
+	xs_sock_put(s);
+}
+
 int xs_sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	bool tcp = addr && len >= sizeof(sa_family_t) &&
 		   (addr->sa_family == AF_INET || addr->sa_family == AF_INET6);
 	struct xs_sock *s = tcp ? learn(fd) : NULL;
-	int r = xs_real.connect(fd, addr, len), saved = errno;
+	struct xs_unwind undo;
+	int r, saved;
 
+	if (s)
+		xs_unwind_push(&undo, put_sock, s);
+	r = xs_real.connect(fd, addr, len);
+	saved = errno;
 	if (!s)
 		return r < 0 ? -saved : r;
+	xs_unwind_pop(&undo);
 	if (r == 0 || saved == EINPROGRESS || saved == EINTR)
 		connected(s, r == 0);
 	xs_sock_put(s);

@@ -50,6 +50,7 @@ struct wait {
 	struct entry *entries;
 	nfds_t n;
 	unsigned kernel_n; /* entries that poll(2) answers */
+	size_t mapped;
 };
 
 bool xs_pollset_managed(int fd)
@@ -270,6 +271,13 @@ static int wait_with(struct wait *w, bool now, uint64_t deadline, const sigset_t
 	return r;
 }
 
+static void unmap(void *arg)
+{
+	struct wait *w = arg;
+
+	xs_sys(__NR_munmap, w->entries, w->mapped);
+}
+
 static int wait_large(struct wait *w, bool now, uint64_t deadline, const sigset_t *mask)
 {
 	size_t len = w->n * (sizeof(struct entry) + sizeof(struct pollfd));
@@ -281,8 +289,10 @@ static int wait_large(struct wait *w, bool now, uint64_t deadline, const sigset_
 		return -ENOMEM;
 	w->entries = (struct entry *)m;
 	w->kernel = (struct pollfd *)(w->entries + w->n);
+	w->mapped = len;
+	pthread_cleanup_push(unmap, w);
 	r = wait_with(w, now, deadline, mask);
-	xs_sys(__NR_munmap, m, len);
+	pthread_cleanup_pop(1);
 	return r;
 }
 

@@ -5,6 +5,7 @@
  * kernel's.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -113,24 +114,39 @@ static int from_list(const struct sets *s, const struct pollfd *fds, nfds_t n)
 	return bits;
 }
 
+struct mapping {
+	long at;
+	size_t len;
+};
+
+static void unmap(void *arg)
+{
+	struct mapping *m = arg;
+
+	xs_sys(__NR_munmap, m->at, m->len);
+}
+
 static int select_managed(const struct sets *s, bool now, uint64_t deadline, const sigset_t *mask)
 {
 	size_t each = sizeof(struct pollfd) + sizeof(unsigned short);
-	size_t len = (size_t)s->n * each;
-	long m = xs_sys(__NR_mmap, 0, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			0);
-	struct pollfd *fds = (struct pollfd *)m;
-	unsigned short *count = (unsigned short *)(fds + s->n);
+	struct mapping m = {.len = (size_t)s->n * each};
+	struct pollfd *fds;
+	unsigned short *count;
 	nfds_t n;
 	int r;
 
-	if (m < 0 && m > -4096)
+	m.at = xs_sys(__NR_mmap, 0, m.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
+	if (m.at <= 0 && m.at > -4096)
 		return -ENOMEM;
+	fds = (struct pollfd *)m.at;
+	count = (unsigned short *)(fds + s->n);
+	pthread_cleanup_push(unmap, &m);
 	n = to_list(s, fds, count);
 	r = xs_pollset_wait(fds, count, n, now, deadline, mask);
 	if (r >= 0)
 		r = from_list(s, fds, n);
-	xs_sys(__NR_munmap, m, len);
+	pthread_cleanup_pop(1);
 	return r;
 }
 

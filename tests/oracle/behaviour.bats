@@ -112,6 +112,10 @@ setup() {
 	done
 }
 
+@test "threads that are cancelled in sleeping calls leave nothing behind" {
+	same_as_kernel cancels
+}
+
 @test "a handler may jump out of a sleeping call (B31)" {
 	local call
 	for call in recv poll epoll; do
