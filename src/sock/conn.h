@@ -74,6 +74,8 @@ struct xs_sock {
 	uint32_t word;	 /* heirs.c's, in `estate`; 0: none */
 	struct xs_estate *estate;
 	size_t announced;      /* bytes announced when a hand-over froze reading */
+	uint32_t queued;       /* ... then: unread bytes of the twin ... */
+	uint64_t queued_since; /* ... that haven't become more or less since */
 	uint64_t orphan_since; /* our FIN is on the twin since */
 	uint64_t lingers;      /* a close waits (SO_LINGER), since; 0: none */
 
@@ -198,8 +200,11 @@ void xs_return_me(struct xs_sock *s, uint16_t epoch, uint64_t c, bool switched);
 void xs_orphan_look(struct xs_sock *s);
 /* Locked: ECONNRESET for the program behind what has arrived, RST for the peer. */
 void xs_conn_reset(struct xs_sock *s, enum xs_reason why);
-/* Is it back? (giveback.c) Locked. */
-bool xs_returned(struct xs_sock *s, bool out, size_t announced);
+/* Reading stops here for a hand-over: what has been announced has to be in the twin (giveback.c).
+ * Locked, as the next. */
+void xs_return_announce(struct xs_sock *s);
+/* Is it back? `out`: as below. */
+bool xs_returned(struct xs_sock *s, bool out);
 /* Waits, without the lock, until both directions are plainly on the kernel, at most return_ms; then
  * the stream is reset with return-timeout. `out`: the descriptor goes to somebody without the shim:
  * the twin has to stand exactly at C and cover what was announced. 0 or -ETIMEDOUT. */

@@ -48,7 +48,7 @@ static void begin(struct xs_sock *s, void *arg)
 	if (!s->pin)
 		s->pin = XS_R_EXITING;
 	s->rx.pinned = true;
-	s->announced = xs_rx_held(s);
+	xs_return_announce(s);
 	s->rx.frozen = s->shared; /* an heir reads on */
 	if (s->wr_shut && xs_s_on_plane(&s->tx) && !s->tx.fin_sent) {
 		xs_chan_ops(s->chan)->tx_fin(s->chan, s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
@@ -70,7 +70,7 @@ static void count_open(struct xs_sock *s, void *arg)
 	xs_conn_enter(s);
 	if (s->chan && !s->foreign)
 		xs_drive(s);
-	if (s->chan && !s->foreign && !xs_returned(s, s->shared, s->announced))
+	if (s->chan && !s->foreign && !xs_returned(s, s->shared))
 		st->open++;
 	xs_conn_leave(s);
 }

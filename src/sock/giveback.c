@@ -15,7 +15,33 @@
 #include "sock/heirs.h"
 #include "sock/sock.h"
 
-bool xs_returned(struct xs_sock *s, bool out, size_t announced)
+#define FULL_MS 100 /* a queue that hasn't grown for so long is full */
+
+void xs_return_announce(struct xs_sock *s)
+{
+	s->announced = xs_rx_held(s);
+	s->queued_since = 0;
+}
+
+/*
+ * [15] S has said that all is in the twin, and [7] what poll has announced has come; or the twin is
+ * full, where S and TCP can do no more before somebody reads.
+ */
+static bool covered(struct xs_sock *s)
+{
+	uint32_t queued = xs_twin_unread(s->fd);
+	uint64_t now = xs_now_ns();
+
+	if (!s->queued_since || queued != s->queued) {
+		s->queued = queued;
+		s->queued_since = now;
+	}
+	if (queued >= s->announced && !xs_r_in_doubt(&s->rx))
+		return true;
+	return queued && now - s->queued_since >= FULL_MS * XS_NS_PER_MS;
+}
+
+bool xs_returned(struct xs_sock *s, bool out)
 {
 	if (s->peer_rst || s->error || !s->chan)
 		return true;
@@ -28,17 +54,17 @@ bool xs_returned(struct xs_sock *s, bool out, size_t announced)
 	xs_rx_look(s);
 	if (s->rx.t != s->rx.c)
 		return false;
-	return !xs_r_in_doubt(&s->rx) || (announced && xs_twin_unread(s->fd) >= announced);
+	return covered(s);
 }
 
 static bool returned_out(struct xs_sock *s)
 {
-	return xs_returned(s, true, s->announced);
+	return xs_returned(s, true);
 }
 
 static bool returned_plain(struct xs_sock *s)
 {
-	return xs_returned(s, false, 0);
+	return xs_returned(s, false);
 }
 
 /* Locked. `out`: nothing is read any more, so that the twin comes to stand at C. */
@@ -48,7 +74,7 @@ static void ask(struct xs_sock *s, enum xs_reason why, bool out)
 		s->pin = why;
 	s->rx.pinned = true;
 	s->tx.giving = true;
-	s->announced = xs_rx_held(s);
+	xs_return_announce(s);
 	s->rx.frozen = out;
 	xs_return_tx(s, why);
 	xs_return_rx(s, why);

@@ -66,7 +66,7 @@ static void answer_one(struct xs_sock *s, void *arg)
 	xs_conn_enter(s);
 	if (!s->child_asks) {
 		s->child_asks = true;
-		s->announced = xs_rx_held(s);
+		xs_return_announce(s);
 		s->pin = XS_R_FORKED;
 		s->rx.pinned = s->tx.giving = s->rx.frozen = true;
 		xs_return_tx(s, XS_R_FORKED);
@@ -179,7 +179,7 @@ void xs_heirs_look(struct xs_sock *s)
 		return;
 	if (s->peer_rst || s->error) {
 		tell(s, BROKEN);
-	} else if (xs_returned(s, true, s->announced)) {
+	} else if (xs_returned(s, true)) {
 		s->rx.copies = s->rx.c;
 		tell(s, DONE);
 	} else {
@@ -196,7 +196,7 @@ void xs_heirs_release(struct xs_sock *s)
 
 	if (!s->word || s->estate != mine || atomic_load(word_of(s)) >= DONE)
 		return;
-	whole = !s->peer_rst && !s->error && xs_returned(s, true, s->announced);
+	whole = !s->peer_rst && !s->error && xs_returned(s, true);
 	tell(s, whole ? DONE : BROKEN);
 	s->child_asks = false;
 }
