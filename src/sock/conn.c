@@ -228,9 +228,11 @@ bool xs_conn_name(struct xs_sock *s)
 
 void xs_conn_finish(struct xs_sock *s, const char *end)
 {
+	bool open = s->rx.state == XS_R_OPEN || s->rx.state == XS_R_PLANE;
+
 	xs_heirs_release(s);
-	if (s->chan) {
-		xs_chan_ops(s->chan)->close(s->chan, s->peer_rst || s->error);
+	if (s->chan) { /* data that may still come is for nobody */
+		xs_chan_ops(s->chan)->close(s->chan, s->peer_rst || s->error || (open && !s->eof));
 		s->chan = NULL;
 	}
 	xs_timer_cancel(&s->timer);

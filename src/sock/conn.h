@@ -46,6 +46,8 @@ enum xs_pairing {
 	XS_PAIR_NEVER, /* a final reason, or a socket that isn't eligible */
 };
 
+#define XS_STALL_MS 20 /* a full window and nothing consumed: the kernel absorbs more */
+
 #define XS_MANAGED_RX 1u
 #define XS_MANAGED_TX 2u
 
@@ -66,6 +68,8 @@ struct xs_sock {
 	int fd;		/* a name of it; once closed by the program: a private duplicate; -1 none */
 	bool gone;	/* finished: whoever still holds a reference gets the end */
 	bool orphan;	/* the program has closed its last name; we finish */
+	bool leaving;	/* ... without an end: an heir may go on */
+	bool exiting;	/* the process ends: no write is taken any more, none fails */
 	bool named;	/* local and peer are known */
 	bool listening; /* a rendezvous is open for it */
 	bool foreign;	/* forked child: another process owns the streams */
@@ -175,6 +179,8 @@ void xs_sock_unname(struct xs_sock *s, int fd, bool last);
 void xs_drive(struct xs_sock *s);
 /* Nothing is due: xs_drive() would do nothing. */
 bool xs_drive_steady(const struct xs_sock *s);
+/* Locked: our direction ends, and R is told on the plane. */
+void xs_drive_end(struct xs_sock *s);
 /* The progress thread drives it soon / in `ms`. */
 void xs_drive_soon(struct xs_sock *s);
 void xs_drive_in(struct xs_sock *s, unsigned ms);
@@ -198,7 +204,9 @@ void xs_return_rx(struct xs_sock *s, enum xs_reason why);
 void xs_return_me(struct xs_sock *s, uint16_t epoch, uint64_t c, bool switched);
 /* Locked: the program has closed its last name: is everything done? (ends.c) */
 void xs_orphan_look(struct xs_sock *s);
-/* Locked: ECONNRESET for the program behind what has arrived, RST for the peer. */
+/* Locked: RST for the peer once the twin closes. */
+void xs_conn_abort(struct xs_sock *s);
+/* Locked: ... and ECONNRESET for the program behind what has arrived. */
 void xs_conn_reset(struct xs_sock *s, enum xs_reason why);
 /* Reading stops here for a hand-over: what has been announced has to be in the twin (giveback.c).
  * Locked, as the next. */
@@ -209,6 +217,9 @@ bool xs_returned(struct xs_sock *s, bool out);
  * the stream is reset with return-timeout. `out`: the descriptor goes to somebody without the shim:
  * the twin has to stand exactly at C and cover what was announced. 0 or -ETIMEDOUT. */
 int xs_return_wait(struct xs_sock *s, enum xs_reason why, bool out);
+/* It begins: both directions are asked back, and if `out`, nothing is read any more, so that the
+ * twin comes to stand at C. Locked. */
+void xs_return_begin(struct xs_sock *s, enum xs_reason why, bool out);
 /* The two halves of it, for many streams at once. No lock. */
 void xs_return_ask(struct xs_sock *s, enum xs_reason why, bool out);
 int xs_return_await(struct xs_sock *s, bool out, uint64_t until);
@@ -224,6 +235,8 @@ int xs_twin_state(int fd);
 /* Unread bytes in the twin (SIOCINQ), 0 when unknown. */
 uint32_t xs_twin_unread(int fd);
 bool xs_twin_corked(int fd);
+/* Its close will be RST. */
+void xs_twin_abort(int fd);
 /* Nothing comes any more: FIN, RST or an error. */
 bool xs_twin_ended(int fd);
 

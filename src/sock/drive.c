@@ -30,8 +30,11 @@ static void say(struct xs_sock *s, uint8_t kind, uint16_t epoch, uint64_t offset
 
 void xs_manage(struct xs_sock *s, unsigned bits, bool on)
 {
-	uint8_t had = atomic_load_explicit(&s->managed, memory_order_relaxed);
-	uint8_t now = (uint8_t)(on ? had | bits : had & ~bits);
+	uint8_t had = atomic_load_explicit(&s->managed, memory_order_relaxed), now;
+
+	if (s->exiting && !on)
+		bits &= ~XS_MANAGED_TX; /* other threads' writes wait for the end */
+	now = (uint8_t)(on ? had | bits : had & ~bits);
 
 	if (had == now)
 		return;
@@ -147,21 +150,24 @@ void xs_return_rx(struct xs_sock *s, enum xs_reason why)
 	say(s, XS_K_RETURN_ME, s->rx.epoch, s->rx.c, switched ? XS_F_SWITCHED : 0);
 }
 
-void xs_conn_reset(struct xs_sock *s, enum xs_reason why)
+void xs_conn_abort(struct xs_sock *s)
 {
-	struct linger hard = {.l_onoff = 1};
-
-	if (s->peer_rst)
-		return;
-	XS_LOG(WARN, "fd=%d reset: %s", s->fd, xs_reason_name(why));
 	s->peer_rst = true;
-	s->error = ECONNRESET;
-	s->tx_why = s->rx_why = why;
 	if (s->chan && s->tx.linked)
 		say(s, XS_K_PEER_GONE, s->rx.epoch, 0, 0);
 	if (xs_conn_fresh(s))
-		xs_real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+		xs_twin_abort(s->fd);
 	xs_wake(s, ~0u);
+}
+
+void xs_conn_reset(struct xs_sock *s, enum xs_reason why)
+{
+	if (s->peer_rst)
+		return;
+	XS_LOG(WARN, "fd=%d reset: %s", s->fd, xs_reason_name(why));
+	s->error = ECONNRESET;
+	s->tx_why = s->rx_why = why;
+	xs_conn_abort(s);
 }
 
 /* --- receiving ---------- */
@@ -328,18 +334,25 @@ static void drive_messages(struct xs_sock *s)
 	}
 }
 
+void xs_drive_end(struct xs_sock *s)
+{
+	s->tx.closed = true;
+	if (!xs_s_on_plane(&s->tx) || s->tx.fin_sent)
+		return;
+	xs_chan_ops(s->chan)->tx_fin(s->chan, s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
+	s->tx.fin_sent = true;
+}
+
 static void drive_fin(struct xs_sock *s)
 {
 	if (!s->wr_shut || s->fin_on_twin)
 		return;
-	s->tx.closed = true;
-	if (xs_s_on_plane(&s->tx) && !s->tx.fin_sent) {
-		xs_chan_ops(s->chan)->tx_fin(s->chan, s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
-		s->tx.fin_sent = true;
-	}
+	xs_drive_end(s);
 	drive_messages(s);
 	if (!xs_s_all_in(&s->tx) || !xs_s_told(&s->tx))
 		return;
+	if (s->exiting && !s->orphan)
+		return; /* the kernel's close is the FIN */
 	if (s->tx.state != XS_S_OUT && xs_conn_fresh(s))
 		xs_real.shutdown(s->fd, SHUT_WR);
 	xs_s_fin_on_twin(&s->tx);
@@ -438,7 +451,7 @@ void xs_drive(struct xs_sock *s)
 	if (s->stall_since && xs_s_on_plane(&s->tx)) {
 		if (s->stall_acked != s->tx.acked)
 			s->stall_since = 0;
-		else if (xs_now_ns() - s->stall_since >= 20 * XS_NS_PER_MS)
+		else if (xs_now_ns() - s->stall_since >= XS_STALL_MS * XS_NS_PER_MS)
 			xs_return_tx(s, XS_R_STALLED);
 		else
 			xs_drive_in(s, RETRY_MS * 5);

@@ -6,7 +6,7 @@
  * private duplicate of the twin stays until our FIN is consumed (or kept bytes are in the twin),
  * FLUSHED is told, the twin has our FIN, and the peer's own FIN has come in band, so that the
  * peer's clean close after ours isn't answered by RST. Data for an orphan is answered by RST, as
- * TCP would.
+ * TCP would. One that an heir may hold too is `leaving`: it only returns.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include "sock/sock.h"
 
 #define ORPHAN_MS 20
-#define LINGER_STALL_MS 20
+#define LEAVING_MS 2
 #define FIN_WAIT2_MS 60000 /* tcp_fin_timeout's default */
 
 static bool plain(const struct xs_sock *s)
@@ -32,8 +32,9 @@ static bool plain(const struct xs_sock *s)
 	if (!s->chan || (!s->tx.epoch && !s->rx.epoch && !s->rx.prepared))
 		return true;
 	/* ... or all has been returned and told, and nothing foreign is left in the twin. */
-	return s->tx.state == XS_S_KERN && xs_s_told(&s->tx) && s->rx.state == XS_R_KERN &&
-	       s->rx.t == s->rx.c && s->rx.c >= s->rx.copies && !xs_r_in_doubt(&s->rx);
+	return (s->tx.state == XS_S_KERN || s->tx.state == XS_S_DONE) && xs_s_told(&s->tx) &&
+	       s->rx.state == XS_R_KERN && s->rx.t == s->rx.c && s->rx.c >= s->rx.copies &&
+	       !xs_r_in_doubt(&s->rx);
 }
 
 int xs_sock_shutdown(struct xs_sock *s, int fd, int how)
@@ -72,50 +73,111 @@ int xs_sock_shutdown(struct xs_sock *s, int fd, int how)
 /* All is over: the private duplicate closes. Locked. */
 static void bury(struct xs_sock *s, const char *end)
 {
+	bool ours =
+		xs_conn_fresh(s); /* or was it closed behind our back, and its number re-used? */
 	int fd = s->fd;
 
 	s->fd = -1;
-	s->orphan = false;
+	s->orphan = s->leaving = false;
 	xs_conn_finish(s, end);
 	xs_highfd_gone(fd);
-	xs_real.close(fd);
+	if (ours)
+		xs_real.close(fd);
 	xs_obj_put(&s->obj); /* the orphan's reference: the caller has one of its own */
+}
+
+/*
+ * Nothing more may come that the kernel couldn't answer by itself, once it has the twin alone: data
+ * by RST, a FIN by an ACK.
+ */
+static bool input_over(struct xs_sock *s)
+{
+	switch (s->rx.state) {
+	case XS_R_PLANE: /* until the FIN in band, or a return */
+		return s->eof;
+	case XS_R_OPEN: /* S may still use READY: it's asked not to */
+		xs_return_rx(s, XS_R_POLICY);
+		return false;
+	default: /* repeats are still to be read out: else the kernel turns the end into RST */
+		return s->rx.t >= s->rx.c;
+	}
+}
+
+/* Our part is done: the twin has our FIN behind all bytes. */
+static bool output_over(const struct xs_sock *s)
+{
+	return s->fin_on_twin && s->tx.state != XS_S_RET && !s->lingers;
+}
+
+/* The peer's part: its FIN, its RST, bytes for a program that has closed. */
+static void look_in(struct xs_sock *s)
+{
+	if (s->peer_rst)
+		return;
+	xs_rx_look(s);
+	if (xs_r_at_fin(&s->rx) && !s->eof) {
+		s->eof = true;
+		xs_rx_ack(s, true);
+	}
+	if (xs_r_on_twin(&s->rx) && s->rx.t >= s->rx.c && xs_twin_unread(s->fd))
+		xs_conn_abort(s);
+}
+
+/* Never a FIN of ours: the heirs' kernel has it once all is back. */
+static void leaving_look(struct xs_sock *s)
+{
+	if (!s->peer_rst && !xs_returned(s, true)) {
+		if (xs_now_ns() - s->orphan_since < xs_conf.return_ms * XS_NS_PER_MS) {
+			xs_drive_in(s, LEAVING_MS);
+			return;
+		}
+		xs_conn_reset(s, XS_R_RETURN_TIMEOUT);
+	}
+	s->rx.frozen = false;
+	bury(s, s->peer_rst ? "reset" : "closed");
 }
 
 void xs_orphan_look(struct xs_sock *s)
 {
-	if (s->rx.state == XS_R_PLANE && !s->peer_rst) {
-		xs_rx_look(s);
-		if (xs_r_at_fin(&s->rx) && !s->eof) {
-			s->eof = true;
-			xs_rx_ack(s, true);
-		}
-	}
-	if (s->peer_rst) {
+	bool over;
+
+	if (!xs_conn_fresh(s)) {
+		s->peer_rst = true;
 		bury(s, "reset");
 		return;
 	}
-	if (!s->fin_on_twin || s->tx.state == XS_S_RET || s->lingers) {
-		xs_drive_in(s, ORPHAN_MS);
+	if (s->leaving) {
+		leaving_look(s);
 		return;
 	}
-	if (!s->orphan_since)
-		s->orphan_since = xs_now_ns();
-	if (s->rx.state == XS_R_PLANE && !s->eof &&
-	    xs_now_ns() - s->orphan_since < FIN_WAIT2_MS * XS_NS_PER_MS) {
-		xs_drive_in(s, ORPHAN_MS);
+	look_in(s);
+	over = xs_twin_state(s->fd) == TCP_CLOSE; /* by RST, or because both FINs are through */
+	if (s->peer_rst || (over && !output_over(s))) {
+		s->peer_rst = true;
+		bury(s, "reset");
 		return;
 	}
-	xs_rx_look(s); /* repeats out of the queue: else the kernel turns the end into RST */
-	bury(s, "closed");
+	if (output_over(s)) {
+		if (!s->orphan_since)
+			s->orphan_since = xs_now_ns();
+		if (over || input_over(s) ||
+		    xs_now_ns() - s->orphan_since >= FIN_WAIT2_MS * XS_NS_PER_MS) {
+			bury(s, "closed");
+			return;
+		}
+	}
+	xs_drive_in(s, ORPHAN_MS);
 }
 
+/* The kernel would answer this close by RST: bytes that nobody has read, or linger 0. */
 static bool wants_reset(struct xs_sock *s)
 {
 	struct linger l = {0};
 	socklen_t len = sizeof(l);
 
-	if (xs_rx_held(s) && !s->rd_shut)
+	if (s->rx.state == XS_R_OPEN && s->rx.x_known && !(s->rx.fin_known && s->rx.fin == s->rx.x))
+		return true; /* what lies behind X is on its way at least */
+	if (xs_rx_readable(s))
 		return true;
 	return xs_real.getsockopt(s->fd, SOL_SOCKET, SO_LINGER, &l, &len) == 0 && l.l_onoff &&
 	       !l.l_linger;
@@ -141,7 +203,7 @@ static bool lingered(struct xs_sock *s)
 	if (s->fd < 0 || s->gone || s->peer_rst)
 		return true;
 	if (!s->fin_on_twin) {
-		if (xs_now_ns() - s->lingers >= LINGER_STALL_MS * XS_NS_PER_MS)
+		if (xs_now_ns() - s->lingers >= XS_STALL_MS * XS_NS_PER_MS)
 			xs_return_tx(s, XS_R_STALLED);
 		return false;
 	}
@@ -176,53 +238,61 @@ static void renumber(struct xs_sock *s, int fd)
 static bool adopt(struct xs_sock *s, int fd)
 {
 	int own = xs_highfd(xs_real.fcntl(fd, F_DUPFD_CLOEXEC, 3));
-	struct linger none = {0};
 
 	if (own < 0)
 		return false;
 	s->fd = own;
-	s->orphan = s->wr_shut = true;
-	/* The duplicate's own close waits for nobody. */
-	xs_real.setsockopt(own, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	s->orphan = true;
 	xs_conn_hold(s);
 	if (s->row)
 		atomic_store_explicit(&s->row->fd, -1, memory_order_relaxed);
 	return true;
 }
 
-/* The last name of s goes: true if an orphan stays. Locked. */
-static bool close_last(struct xs_sock *s, int fd)
+/* True if an orphan stays that brings the stream to its end. */
+static bool close_own(struct xs_sock *s, int fd)
 {
-	struct linger hard = {.l_onoff = 1};
+	struct linger none = {0};
 
-	if (s->in_tuples)
-		xs_tuple_del(s);
-	if (s->pairing == XS_PAIR_ASKING)
-		xs_pair_forget(s);
-	if (s->shared &&
-	    !s->foreign) { /* a child may hold it: the kernel's close, no FIN of ours */
-		s->fd = -1;
-		xs_conn_finish(s, "closed");
-		return false;
-	}
 	if (!plain(s) && !s->peer_rst && !s->foreign) {
 		s->fd = fd;
-		xs_rx_look(s);
-		if (!wants_reset(s) && adopt(s, fd))
-			return true;
-		s->peer_rst = true; /* bytes unread, linger 0, or no descriptor: RST */
-		xs_real.setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+		if (!wants_reset(s) && adopt(s, fd)) {
+			/* The duplicate's own close waits for nobody. */
+			xs_real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+			return s->wr_shut = true;
+		}
+		xs_conn_abort(s);
 	}
 	s->fd = -1;
 	xs_conn_finish(s, s->peer_rst ? "reset" : "closed");
 	return false;
 }
 
-/* A connection that a forked child may hold too: never a FIN of ours, back to the kernel first. */
-static void give_back(struct xs_sock *s)
+/* An heir may hold it too: back to the kernel behind this close, and no FIN of ours. */
+static void close_shared(struct xs_sock *s, int fd)
 {
-	if (s->shared && !s->foreign && s->chan)
-		xs_return_wait(s, XS_R_FORKED, true);
+	s->fd = fd;
+	if (!plain(s) && !s->peer_rst && adopt(s, fd)) {
+		s->leaving = true;
+		s->orphan_since = xs_now_ns();
+		xs_return_begin(s, XS_R_FORKED, true);
+		return;
+	}
+	s->fd = -1;
+	xs_conn_finish(s, "closed");
+}
+
+/* The last name of s goes: true if an orphan brings it to its end. Locked. */
+static bool close_last(struct xs_sock *s, int fd)
+{
+	if (s->in_tuples)
+		xs_tuple_del(s);
+	if (s->pairing == XS_PAIR_ASKING)
+		xs_pair_forget(s);
+	if (!s->shared || s->foreign)
+		return close_own(s, fd);
+	close_shared(s, fd);
+	return false;
 }
 
 void xs_sock_unname(struct xs_sock *s, int fd, bool last)
@@ -231,8 +301,6 @@ void xs_sock_unname(struct xs_sock *s, int fd, bool last)
 	struct xs_crit cs;
 	bool orphan = false;
 
-	if (last)
-		give_back(s);
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
 	if (last) {

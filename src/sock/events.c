@@ -102,15 +102,17 @@ static bool segment(void *user, const struct xs_arrival *a)
 
 	if (s->pairing != XS_PAIR_DONE)
 		return false;
-	if (s->orphan && !a->fin) { /* the program has closed it: as TCP's RST for late data */
-		xs_conn_reset(s, XS_R_PEER_ASKED);
+	if (!xs_r_segment(&s->rx, a->epoch, a->flags, a->fin, a->offset))
+		return false;
+	if (s->orphan && !a->fin && a->offset + a->length > s->rx.c) {
+		xs_conn_abort(s); /* the program has closed it: as TCP's RST for late data */
 		return false;
 	}
 	if (a->flags & XS_F_WANT_ACK)
 		s->want_ack = true;
 	if (a->fin || a->flags & (XS_F_WANT_ACK | XS_F_FIRST))
 		s->settled = false;
-	return xs_r_segment(&s->rx, a->epoch, a->flags, a->fin, a->offset);
+	return true;
 }
 
 static void arrived(void *user)

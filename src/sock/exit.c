@@ -28,7 +28,6 @@ struct state {
 
 static void begin(struct xs_sock *s, void *arg)
 {
-	struct linger hard = {.l_onoff = 1};
 	struct state *st = arg;
 
 	xs_conn_enter(s);
@@ -36,27 +35,22 @@ static void begin(struct xs_sock *s, void *arg)
 		xs_conn_leave(s);
 		return;
 	}
+	s->exiting = true;
 	if (!s->orphan && !s->shared && xs_rx_readable(s)) {
 		/* Unread bytes: the kernel's close would be RST, and would send nothing more. */
-		xs_real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
-		s->peer_rst = true;
+		xs_conn_abort(s);
 		xs_conn_finish(s, st->end);
 		xs_conn_leave(s);
 		return;
 	}
-	s->wr_shut = !s->shared || s->wr_shut;
 	if (!s->pin)
 		s->pin = XS_R_EXITING;
 	s->rx.pinned = true;
 	xs_return_announce(s);
 	s->rx.frozen = s->shared; /* an heir reads on */
-	if (s->wr_shut && xs_s_on_plane(&s->tx) && !s->tx.fin_sent) {
-		xs_chan_ops(s->chan)->tx_fin(s->chan, s->tx.state == XS_S_SWD ? XS_F_CONFIRMED : 0);
-		s->tx.fin_sent = true;
-	}
 	s->tx.giving = s->shared;
-	if (!s->orphan) /* the kernel's close is the FIN; an orphan's still follows its bytes */
-		s->fin_on_twin = true;
+	if (!s->shared || s->wr_shut)
+		xs_drive_end(s);
 	xs_return_tx(s, XS_R_EXITING);
 	xs_return_rx(s, XS_R_EXITING);
 	xs_conn_leave(s);
@@ -98,7 +92,6 @@ static void keep_rest(struct xs_sock *s, struct state *st)
 
 static void finish(struct xs_sock *s, void *arg)
 {
-	struct linger hard = {.l_onoff = 1};
 	struct state *st = arg;
 
 	xs_conn_enter(s);
@@ -107,7 +100,7 @@ static void finish(struct xs_sock *s, void *arg)
 		if (s->tx.state == XS_S_RET && s->fd >= 0 && st->rest && st->rests < RESTS)
 			keep_rest(s, st);
 		else if (s->tx.state == XS_S_RET || xs_rx_held(s))
-			xs_real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+			xs_twin_abort(s->fd);
 		if (s->child_asks || s->shared)
 			xs_heirs_release(s);
 	}

@@ -67,8 +67,7 @@ static bool returned_plain(struct xs_sock *s)
 	return xs_returned(s, false);
 }
 
-/* Locked. `out`: nothing is read any more, so that the twin comes to stand at C. */
-static void ask(struct xs_sock *s, enum xs_reason why, bool out)
+void xs_return_begin(struct xs_sock *s, enum xs_reason why, bool out)
 {
 	if (!s->pin)
 		s->pin = why;
@@ -108,7 +107,7 @@ void xs_return_ask(struct xs_sock *s, enum xs_reason why, bool out)
 
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
-	ask(s, why, out);
+	xs_return_begin(s, why, out);
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);
 }
@@ -153,7 +152,7 @@ static bool pin(struct xs_sock *s, int fd, enum xs_reason why)
 		xs_conn_publish(s);
 	}
 	if (wait)
-		ask(s, why, true);
+		xs_return_begin(s, why, true);
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);
 	return wait;

@@ -121,9 +121,10 @@ int xs_opt_set(struct xs_sock *s, int fd, int level, int name, const void *val, 
 	return 0;
 }
 
-/* SO_ERROR as the kernel: told once. */
-static int take_error(struct xs_sock *s, void *val, socklen_t *len)
+/* SO_ERROR as the kernel: told once, whether PEER_GONE or the twin's RST has brought it. */
+static int take_error(struct xs_sock *s, int fd, void *val, socklen_t *len)
 {
+	socklen_t own = sizeof(int);
 	struct xs_crit cs;
 	int e;
 
@@ -131,14 +132,15 @@ static int take_error(struct xs_sock *s, void *val, socklen_t *len)
 		return -EINVAL;
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
+	if (!s->peer_rst && !s->error &&
+	    xs_real.getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &own) == 0 && e && !xs_rx_hard(s, e))
+		s->error = e;
 	e = s->error;
 	s->error = 0;
-	if (e)
+	if (e && s->peer_rst)
 		s->eof = true;
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);
-	if (!e)
-		return 1;
 	memcpy(val, &e, sizeof(e));
 	*len = sizeof(e);
 	return 0;
@@ -146,13 +148,8 @@ static int take_error(struct xs_sock *s, void *val, socklen_t *len)
 
 int xs_opt_get(struct xs_sock *s, int fd, int level, int name, void *val, socklen_t *len)
 {
-	int r;
-
-	if (level == SOL_SOCKET && name == SO_ERROR && xs_managed(s) && val && len) {
-		r = take_error(s, val, len);
-		if (r <= 0)
-			return r;
-	}
+	if (level == SOL_SOCKET && name == SO_ERROR && xs_managed(s) && val && len)
+		return take_error(s, fd, val, len);
 	return xs_real.getsockopt(fd, level, name, val, len) < 0 ? -errno : 0;
 }
 

@@ -90,6 +90,8 @@ static unsigned tx_bits(struct xs_sock *s, unsigned k, unsigned want)
 {
 	if (s->wr_shut)
 		return OUT_BITS;
+	if (s->exiting)
+		return 0;
 	if (xs_s_on_plane(&s->tx)) {
 		if (xs_tx_writable(s))
 			return OUT_BITS;

@@ -21,7 +21,8 @@ bool xs_rx_hard(struct xs_sock *s, int err)
 	if (err != ECONNRESET && err != EPIPE && err != ETIMEDOUT && err != EHOSTUNREACH)
 		return false;
 	/* The twin's FIN follows the one in band: the kernel would be in CLOSE_WAIT. */
-	s->error = err == ECONNRESET && s->rx.final_known ? EPIPE : err;
+	if (!s->peer_rst) /* else it has been told: PEER_GONE was quicker */
+		s->error = err == ECONNRESET && s->rx.final_known ? EPIPE : err;
 	s->peer_rst = true;
 	return true;
 }

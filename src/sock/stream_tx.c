@@ -23,7 +23,6 @@
 #include "sock/heirs.h"
 #include "sock/sock.h"
 
-#define STALL_MS 20
 #define LAZY_MS 100
 #define SLICE (64u << 10) /* of a large write under one hold of the lock */
 
@@ -167,15 +166,15 @@ static ssize_t failed(struct xs_sock *s, bool first)
 {
 	int e = s->error;
 
-	if (s->gone || s->wr_shut || (s->peer_rst && !e))
-		return -EPIPE;
-	if (!e)
-		return 0;
-	if (!first)
-		return -EPIPE; /* what was taken is returned; the error is the next call's */
-	s->error = 0;
-	s->eof = true;
-	return -e;
+	if (s->exiting && !s->wr_shut)
+		return -EAGAIN;
+	if (e && first && !s->gone) { /* a pending error comes before EPIPE */
+		s->error = 0;
+		s->eof = true;
+		return -e;
+	}
+	/* What was taken is returned; an error is the next call's. */
+	return s->gone || s->wr_shut || s->peer_rst || e ? -EPIPE : 0;
 }
 
 static ssize_t put(struct out *o)
@@ -236,11 +235,11 @@ static bool stalled(struct xs_sock *s)
 		s->stall_since = now;
 		s->stall_acked = s->tx.acked;
 	}
-	yes = xs_s_on_plane(&s->tx) && now - s->stall_since >= STALL_MS * XS_NS_PER_MS;
+	yes = xs_s_on_plane(&s->tx) && now - s->stall_since >= XS_STALL_MS * XS_NS_PER_MS;
 	if (yes)
 		xs_return_tx(s, XS_R_STALLED);
 	else if (xs_s_on_plane(&s->tx))
-		xs_drive_in(s, STALL_MS + 1); /* for a writer that doesn't block */
+		xs_drive_in(s, XS_STALL_MS + 1); /* for a writer that doesn't block */
 	xs_conn_leave(s);
 	return yes;
 }
@@ -263,7 +262,7 @@ static ssize_t transmit(struct out *o)
 			break;
 		if (r)
 			continue;
-		r = xs_conn_wait(o->s, o->fd, POLLOUT, b.deadline, !b.timed, STALL_MS);
+		r = xs_conn_wait(o->s, o->fd, POLLOUT, b.deadline, !b.timed, XS_STALL_MS);
 		if (r < 0)
 			break;
 	}
@@ -353,7 +352,8 @@ size_t xs_tx_frame(struct xs_sock *s, struct xs_return_frame *f, struct iovec *i
 static bool lazy(struct xs_sock *s)
 {
 	s->lazy_frame = !s->tx.linked && s->tx.frame_left == XS_FRAME_SIZE &&
-			s->tx.flush >= s->tx.end && !s->writing && !s->wr_shut && !s->tx.giving &&
+			s->tx.flush >= s->tx.end && !s->writing && !s->wr_shut && !s->exiting &&
+			!s->tx.giving &&
 			(xs_now_ns() - s->ret_since < LAZY_MS * XS_NS_PER_MS ||
 			 xs_twin_state(s->fd) == TCP_CLOSE_WAIT);
 	return s->lazy_frame;

@@ -113,3 +113,10 @@ bool xs_twin_corked(int fd)
 
 	return xs_real.getsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, &len) == 0 && on;
 }
+
+void xs_twin_abort(int fd)
+{
+	struct linger hard = {.l_onoff = 1};
+
+	xs_real.setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+}

@@ -82,9 +82,28 @@ setup() {
 	done
 }
 
+@test "threads that write while the process exits don't change its end" {
+	same_as_kernel exitwriting
+}
+
+@test "nothing of a closed connection is left once its peer is done with it" {
+	local how
+	for how in unread early late; do
+		same_as_kernel orphans $how
+	done
+}
+
+@test "a number that somebody else has taken isn't closed" {
+	same_as_kernel orphans stolen
+}
+
 @test "writing to an end gives EPIPE, and SIGPIPE unless it's unwanted" {
 	same_as_kernel sigpipe shut
 	same_as_kernel sigpipe closed
+}
+
+@test "a reset is told before EPIPE is" {
+	same_as_kernel sigpipe reset
 }
 
 @test "timeouts of reads and writes end them with EAGAIN" {
@@ -232,6 +251,10 @@ setup() {
 
 @test "threads may fork while others talk" {
 	same_as_kernel --bare 2 forkstorm
+}
+
+@test "a process that has forked closes without waiting for its peer" {
+	same_as_kernel forkclose
 }
 
 @test "starting other programs leaves a connection as it is" {

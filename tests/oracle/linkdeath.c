@@ -147,14 +147,11 @@ static void cut(void)
 	close((int)MUST(open(path, O_CREAT | O_WRONLY, 0600)));
 }
 
-static void await_standing(bool there)
+static void await_standing(void)
 {
-	for (int i = 0; i < WAIT_LOOKS; i++, breathe()) {
-		int n = standing();
-
-		if (there ? n >= STREAMS / 4 : n == 0)
+	for (int i = 0; i < WAIT_LOOKS; i++, breathe())
+		if (standing() >= STREAMS / 4)
 			return;
-	}
 	say("%d of %d streams on the plane", standing(), STREAMS);
 }
 
@@ -186,8 +183,8 @@ static void client(void)
 		cut();
 		if (i == CUTS)
 			break;
-		await_standing(false);
-		await_standing(true);
+		run_on();
+		await_standing();
 		run_on();
 	}
 	tell('e');

@@ -42,6 +42,11 @@ static void server(void)
 	sigaction(SIGPIPE, &a, NULL);
 	if (shut) {
 		CALL(shutdown(fd, SHUT_WR));
+	} else if (!strcmp(oracle_arg(1, "shut"), "reset")) { /* the pending error comes first */
+		CALL(shutdown(fd, SHUT_WR));
+		tell('c');
+		hear('d');
+		await_event(fd, POLLERR);
 	} else {
 		tell('c');
 		hear('d');
@@ -64,7 +69,11 @@ static void client(void)
 	int fd = oracle_connect();
 
 	if (strcmp(oracle_arg(1, "shut"), "shut")) {
+		struct linger now = {1, 0};
+
 		hear('c');
+		if (!strcmp(oracle_arg(1, "shut"), "reset"))
+			MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)));
 		CALL(close(fd));
 		tell('d');
 		hear('z');
