@@ -73,7 +73,8 @@ struct xs_sock {
 	bool named;	/* local and peer are known */
 	bool listening; /* a rendezvous is open for it */
 	bool foreign;	/* forked child: another process owns the streams */
-	bool shared;	/* forked parent: a child may hold it too */
+	bool shared;	/* another process may hold it too (heirs.h) */
+	bool passed;	/* ... for it was passed on */
 	bool child_asks; /* ... and wants it back on the kernel */
 	uint32_t word;	 /* heirs.c's, in `estate`; 0: none */
 	struct xs_estate *estate;

@@ -289,7 +289,7 @@ static bool close_last(struct xs_sock *s, int fd)
 		xs_tuple_del(s);
 	if (s->pairing == XS_PAIR_ASKING)
 		xs_pair_forget(s);
-	if (!s->shared || s->foreign)
+	if (s->foreign || !xs_heirs_maybe(s))
 		return close_own(s, fd);
 	close_shared(s, fd);
 	return false;

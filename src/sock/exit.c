@@ -36,7 +36,7 @@ static void begin(struct xs_sock *s, void *arg)
 		return;
 	}
 	s->exiting = true;
-	if (!s->orphan && !s->shared && xs_rx_readable(s)) {
+	if (!s->orphan && !xs_heirs_maybe(s) && xs_rx_readable(s)) {
 		/* Unread bytes: the kernel's close would be RST, and would send nothing more. */
 		xs_conn_abort(s);
 		xs_conn_finish(s, st->end);

@@ -39,10 +39,12 @@ static void prepare(void)
 	xs_crit_enter(&forking);
 	xs_conn_each(share_one, NULL);
 	xs_progress_fork_prepare();
+	xs_heirs_fork_prepare();
 }
 
 static void after_parent(void)
 {
+	xs_heirs_fork_parent();
 	xs_progress_fork_parent();
 	xs_crit_leave(&forking);
 }

@@ -131,7 +131,7 @@ void xs_fd_share(int fd)
 
 	if (!s)
 		return;
-	s->shared = true;
+	s->shared = s->passed = true;
 	xs_sock_put(s);
 }
 

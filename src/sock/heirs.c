@@ -13,9 +13,11 @@
 #include "sock/heirs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -47,6 +49,8 @@ static struct xs_estate *mine, *inherited;
 static struct xs_lock lock = XS_LOCK_INIT(XS_RANK_LEAF);
 static uint32_t made, unused; /* lock */
 static struct xs_fdwatch bell = {.fd = -1};
+static int living = -1, heir_end = -1; /* xs_heirs_fork_prepare() */
+static bool unseen;		       /* there are children without it */
 
 static _Atomic uint32_t *word_of(const struct xs_sock *s)
 {
@@ -158,7 +162,7 @@ void xs_heirs_begin(struct xs_sock *s)
 
 void xs_heirs_end(struct xs_sock *s)
 {
-	if (!s->word || s->estate != mine || s->shared)
+	if (!s->word || s->estate != mine || xs_heirs_maybe(s))
 		return; /* an heir may look at the word for ever */
 	xs_lock_take(&lock);
 	atomic_store(word_of(s), FREE + unused);
@@ -199,6 +203,54 @@ void xs_heirs_release(struct xs_sock *s)
 	whole = !s->peer_rst && !s->error && xs_returned(s, true);
 	tell(s, whole ? DONE : BROKEN);
 	s->child_asks = false;
+}
+
+/*
+ * Children have the write end of a pipe, and their children; it's close-on-exec, and never used. So
+ * the read end says whether any is left.
+ */
+void xs_heirs_fork_prepare(void)
+{
+	char path[32];
+	int p[2];
+
+	if (!mine)
+		return;
+	if (living >= 0) { /* the owner has closed its own write end */
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", living);
+		heir_end =
+			xs_highfd((int)xs_sys(__NR_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC));
+	} else if (pipe2(p, O_CLOEXEC) == 0) {
+		living = xs_highfd(p[0]);
+		heir_end = xs_highfd(p[1]);
+	}
+	if (heir_end < 0)
+		unseen = true;
+}
+
+static void close_own(int *fd)
+{
+	if (*fd >= 0) {
+		xs_highfd_gone(*fd);
+		xs_sys(__NR_close, *fd);
+	}
+	*fd = -1;
+}
+
+void xs_heirs_fork_parent(void)
+{
+	close_own(&heir_end);
+}
+
+bool xs_heirs_maybe(struct xs_sock *s)
+{
+	struct pollfd p = {.fd = living, .events = POLLIN};
+
+	if (!s->shared || s->passed || s->foreign || living < 0 || unseen)
+		return s->shared;
+	if (xs_real.poll(&p, 1, 0) == 1 && p.revents == POLLHUP)
+		s->shared = false;
+	return s->shared;
 }
 
 /* --- an heir ---------- */
@@ -303,4 +355,7 @@ void xs_heirs_fork_child(void)
 	mine = NULL;
 	made = unused = 0;
 	bell.fd = -1;
+	close_own(&living);
+	heir_end = -1; /* ours as long as we live */
+	unseen = false;
 }

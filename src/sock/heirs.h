@@ -18,6 +18,12 @@ void xs_heirs_end(struct xs_sock *s);
 void xs_heirs_look(struct xs_sock *s);
 /* The owner is done with s, one way or the other: heirs may use it now. */
 void xs_heirs_release(struct xs_sock *s);
+/* May another process have it, by a fork or because it was passed on? Once all children that were
+ * forked have ended, or are other programs, it's the owner's alone again. */
+bool xs_heirs_maybe(struct xs_sock *s);
+/* Around a fork, one at a time. */
+void xs_heirs_fork_prepare(void);
+void xs_heirs_fork_parent(void);
 
 /* --- an heir ---------- */
 /* Waits until the owner has returned s. 0, or -ECONNRESET (s is marked). */

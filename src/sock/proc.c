@@ -8,6 +8,7 @@
 #include "base/real.h"
 #include "link/link.h"
 #include "sock/fork.h"
+#include "sock/heirs.h"
 #include "sock/pairing.h"
 #include "sock/sock.h"
 
@@ -33,7 +34,7 @@ static bool outlives_exec(int fd)
 
 	if (!s)
 		return false;
-	shared = s->shared && !s->foreign;
+	shared = !s->foreign && xs_heirs_maybe(s);
 	xs_sock_put(s);
 	return shared || survives_exec(fd);
 }

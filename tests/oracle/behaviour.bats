@@ -244,7 +244,7 @@ setup() {
 @test "whoever inherits a connection, and however its owner goes, it works" {
 	local how
 	for how in leave exec grandchild orphaned own pending reset poll epoll \
-		closeall raw half daemon serial full nonblock clone killed; do
+		closeall raw half daemon serial full nonblock clone killed gone; do
 		same_as_kernel heirs $how
 	done
 }

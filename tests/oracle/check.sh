@@ -26,7 +26,7 @@ variants() {
 	forks) echo idle use heir exit ;;
 	execs) echo self child foreign failed vfork passed threads ;;
 	heirs) echo leave exec grandchild orphaned own pending reset poll epoll \
-		closeall raw half daemon serial full nonblock clone killed ;;
+		closeall raw half daemon serial full nonblock clone killed gone ;;
 	inherited) echo exec passed ;;
 	files) echo sendfile splice stdio ;;
 	oneloop) echo loop threads ;;

@@ -18,6 +18,7 @@
  *   nonblock    the child reads without blocking
  *   clone       the child was made by libc's clone()
  *   killed      the owner is killed when the child has it already
+ *   gone        the child has ended, and the peer is stopped while the owner closes
  */
 #include "oracle.h"
 
@@ -357,6 +358,22 @@ static void clones(int fd)
 	echo("owner", fd);
 }
 
+/* Nobody else has it any more: the owner's close needs no peer. */
+static void gone(int fd)
+{
+	pid_t peer = (pid_t)hear_num(), child = fork();
+
+	if (!child)
+		_exit(0);
+	wait_for(child);
+	await_asleep(peer);
+	MUST(kill(peer, SIGSTOP));
+	CALL(send(fd, "last", 4, 0));
+	CALL(close(fd));
+	MUST(kill(peer, SIGCONT));
+	hear('g');
+}
+
 static void killed(int fd)
 {
 	if (fork())
@@ -409,6 +426,8 @@ static void server(void)
 		clones(fd);
 	else if (!strcmp(how, "killed"))
 		killed(fd);
+	else if (!strcmp(how, "gone"))
+		gone(fd);
 	else
 		waits(fd, !strcmp(how, "epoll"));
 }
@@ -454,6 +473,13 @@ static void client(void)
 		tell_num(getpid());
 		CALL(get_all(fd, buf, 8));
 		CALL(recv(fd, buf, 1, 0));
+		return;
+	}
+	if (!strcmp(how, "gone")) {
+		tell_num(getpid());
+		CALL(get_all(fd, buf, 4));
+		CALL(recv(fd, buf, 1, 0));
+		tell('g');
 		return;
 	}
 	if (!strcmp(how, "reset")) {
