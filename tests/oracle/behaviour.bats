@@ -243,9 +243,15 @@ setup() {
 
 @test "whoever inherits a connection, and however its owner goes, it works" {
 	local how
-	for how in leave exec grandchild orphaned own pending reset poll epoll \
-		closeall raw half daemon serial full nonblock clone killed gone; do
+	for how in leave exec grandchild orphaned own pending reset full killed gone; do
 		same_as_kernel heirs $how
+	done
+}
+
+@test "however a child is made and uses a connection, it works" {
+	local how
+	for how in poll epoll closeall raw clone daemon half serial nonblock; do
+		same_as_kernel children $how
 	done
 }
 

@@ -25,8 +25,8 @@ variants() {
 	epollconnect) echo level edge ;;
 	forks) echo idle use heir exit ;;
 	execs) echo self child foreign failed vfork passed threads ;;
-	heirs) echo leave exec grandchild orphaned own pending reset poll epoll \
-		closeall raw half daemon serial full nonblock clone killed gone ;;
+	heirs) echo leave exec grandchild orphaned own pending reset full killed gone ;;
+	children) echo poll epoll closeall raw clone daemon half serial nonblock ;;
 	inherited) echo exec passed ;;
 	files) echo sendfile splice stdio ;;
 	oneloop) echo loop threads ;;

@@ -8,41 +8,15 @@
  *   own         a child accepts a connection of its own, and its child uses that
  *   pending     two children want it while its peer is stopped
  *   reset       the peer has reset it, and the owner has closed it
- *   poll, epoll the child waits for it first, in a set that the owner made
- *   closeall    the child first closes all other descriptors, one by one
- *   raw         the child was made by the system call itself
- *   half        the owner has shut its sending side before the fork
- *   daemon      the owner becomes a daemon by libc's own function
- *   serial      a child for each word, one after the other
  *   full        the owner has written more than the peer reads, and leaves
- *   nonblock    the child reads without blocking
- *   clone       the child was made by libc's clone()
  *   killed      the owner is killed when the child has it already
  *   gone        the child has ended, and the peer is stopped while the owner closes
  */
 #include "oracle.h"
 
-#include <sched.h>
-#include <sys/syscall.h>
-
 enum { FULL_BYTES = 4 << 20 };
 
 static char buf[64];
-
-static void echo(const char *who, int fd)
-{
-	CALL(get_all(fd, buf, 4));
-	say("%s: %.4s", who, buf);
-	put_all(fd, buf, 4);
-}
-
-static void wait_for(pid_t child)
-{
-	int status = -1;
-
-	CALL(waitpid(child, &status, 0) == child);
-	say("child ended with %d", status);
-}
 
 /* A child that echoes twice, in a slot of its own. */
 static pid_t echoing_child(int slot, int fd)
@@ -52,8 +26,8 @@ static pid_t echoing_child(int slot, int fd)
 	if (child)
 		return child;
 	oracle_slot(slot);
-	echo("child", fd);
-	echo("child", fd);
+	oracle_echo("child", fd);
+	oracle_echo("child", fd);
 	_exit(0);
 }
 
@@ -74,8 +48,8 @@ static void execs(int fd)
 		oracle_slot(2);
 		close(gate[1]);
 		CALL(read(gate[0], buf, 1)); /* the exec closes it */
-		echo("child", fd);
-		echo("child", fd);
+		oracle_echo("child", fd);
+		oracle_echo("child", fd);
 		_exit(0);
 	}
 	execl("/bin/sh", "sh", "-c", "exit 0", NULL);
@@ -88,12 +62,12 @@ static void grandchild(int fd)
 
 	if (!child) {
 		oracle_slot(2);
-		wait_for(echoing_child(3, fd));
-		echo("child", fd);
+		oracle_wait(echoing_child(3, fd));
+		oracle_echo("child", fd);
 		_exit(0);
 	}
-	wait_for(child);
-	echo("owner", fd);
+	oracle_wait(child);
+	oracle_echo("owner", fd);
 }
 
 static void orphaned(int fd)
@@ -105,10 +79,10 @@ static void orphaned(int fd)
 			return;
 		_exit(0);
 	}
-	wait_for(child);
+	oracle_wait(child);
 	hear('2');
-	echo("owner", fd);
-	echo("owner", fd);
+	oracle_echo("owner", fd);
+	oracle_echo("owner", fd);
 }
 
 static void own(int fd, int listener)
@@ -120,14 +94,14 @@ static void own(int fd, int listener)
 		int mine = (int)MUST(accept(listener, NULL, NULL));
 
 		warm_echo(mine);
-		wait_for(echoing_child(3, mine));
-		echo("child", mine);
+		oracle_wait(echoing_child(3, mine));
+		oracle_echo("child", mine);
 		CALL(close(mine));
 		_exit(0);
 	}
-	wait_for(child);
-	echo("owner", fd);
-	echo("owner", fd);
+	oracle_wait(child);
+	oracle_echo("owner", fd);
+	oracle_echo("owner", fd);
 }
 
 static void pending(int fd)
@@ -141,7 +115,7 @@ static void pending(int fd)
 	first = fork();
 	if (!first) {
 		oracle_slot(2);
-		echo("first", fd);
+		oracle_echo("first", fd);
 		CALL(write(done[1], "d", 1));
 		_exit(0);
 	}
@@ -155,8 +129,8 @@ static void pending(int fd)
 	await_asleep(second);
 	MUST(kill(peer, SIGCONT));
 	CALL(read(done[0], buf, 1));
-	wait_for(first);
-	wait_for(second);
+	oracle_wait(first);
+	oracle_wait(second);
 }
 
 static void reset(int fd)
@@ -179,120 +153,7 @@ static void reset(int fd)
 	await_event(fd, POLLHUP);
 	CALL(close(fd));
 	close(gate[1]);
-	wait_for(child);
-}
-
-static void waits(int fd, int by_epoll)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int set = epoll_create1(0);
-	pid_t child;
-
-	MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev));
-	CALL(epoll_wait(set, &ev, 1, 0));
-	child = fork();
-	if (!child) {
-		oracle_slot(2);
-		for (int i = 0; i < 2; i++) {
-			if (by_epoll)
-				CALL(epoll_wait(set, &ev, 1, 5000));
-			else
-				CALL(poll(&p, 1, 5000));
-			say("%x", by_epoll ? ev.events : (unsigned)p.revents);
-			echo("child", fd);
-		}
-		_exit(0);
-	}
-	tell('g');
-	wait_for(child);
-	tell('g');
-	for (int i = 0; i < 2; i++) {
-		if (by_epoll)
-			CALL(epoll_wait(set, &ev, 1, 5000));
-		else
-			CALL(poll(&p, 1, 5000));
-		echo("owner", fd);
-	}
-}
-
-static void closeall(int fd)
-{
-	pid_t child = fork();
-
-	if (!child) {
-		oracle_slot(2);
-		for (int other = 3; other < 4096; other++)
-			if (other != fd)
-				close(other);
-		echo("child", fd);
-		echo("child", fd);
-		_exit(0);
-	}
-	wait_for(child);
-	echo("owner", fd);
-	echo("owner", fd);
-}
-
-static void raw(int fd)
-{
-	pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-
-	if (!child) {
-		oracle_slot(2);
-		echo("child", fd);
-		echo("child", fd);
-		_exit(0);
-	}
-	wait_for(child);
-	child = _Fork();
-	if (!child) {
-		oracle_slot(2);
-		echo("child", fd);
-		_exit(0);
-	}
-	wait_for(child);
-	echo("owner", fd);
-}
-
-static void half(int fd)
-{
-	pid_t child;
-
-	CALL(shutdown(fd, SHUT_WR));
-	hear('h');
-	child = fork();
-	if (!child) {
-		oracle_slot(2);
-		CALL(get_all(fd, buf, 16));
-		CALL(recv(fd, buf, 1, 0));
-		CALL(send(fd, buf, 1, MSG_NOSIGNAL));
-		_exit(0);
-	}
-	CALL(close(fd));
-	wait_for(child);
-}
-
-static void daemonises(int fd)
-{
-	oracle_slot(2);
-	CALL(daemon(1, 1));
-	echo("daemon", fd);
-	echo("daemon", fd);
-}
-
-static void serial(int fd)
-{
-	for (int i = 0; i < 4; i++) {
-		pid_t child = fork();
-
-		if (!child) {
-			oracle_slot(2 + i);
-			echo("child", fd);
-			_exit(0);
-		}
-		wait_for(child);
-	}
+	oracle_wait(child);
 }
 
 static void full(int fd)
@@ -319,45 +180,6 @@ static void full(int fd)
 	exit(0);
 }
 
-static void nonblock(int fd)
-{
-	pid_t child = fork();
-
-	if (!child) {
-		oracle_slot(2);
-		CALL(recv(fd, buf, 4, MSG_DONTWAIT));
-		tell('n');
-		await_readable(fd, 4);
-		CALL(recv(fd, buf, 4, MSG_DONTWAIT));
-		CALL(recv(fd, buf, 4, MSG_DONTWAIT));
-		put_all(fd, buf, 4);
-		echo("child", fd);
-		_exit(0);
-	}
-	wait_for(child);
-	echo("owner", fd);
-	echo("owner", fd);
-}
-
-static int cloned_child(void *arg)
-{
-	int fd = *(int *)arg;
-
-	oracle_slot(2);
-	echo("child", fd);
-	echo("child", fd);
-	return 0;
-}
-
-static void clones(int fd)
-{
-	static char stack[1 << 18] __attribute__((aligned(16)));
-
-	wait_for((pid_t)MUST(clone(cloned_child, stack + sizeof(stack), SIGCHLD, &fd)));
-	echo("owner", fd);
-	echo("owner", fd);
-}
-
 /* Nobody else has it any more: the owner's close needs no peer. */
 static void gone(int fd)
 {
@@ -365,7 +187,7 @@ static void gone(int fd)
 
 	if (!child)
 		_exit(0);
-	wait_for(child);
+	oracle_wait(child);
 	await_asleep(peer);
 	MUST(kill(peer, SIGSTOP));
 	CALL(send(fd, "last", 4, 0));
@@ -380,11 +202,20 @@ static void killed(int fd)
 		for (;;)
 			pause();
 	oracle_slot(2);
-	echo("child", fd);
+	oracle_echo("child", fd);
 	MUST(kill(getppid(), SIGKILL));
-	echo("child", fd);
+	oracle_echo("child", fd);
 	_exit(0);
 }
+
+static const struct {
+	const char *name;
+	void (*play)(int fd);
+} ways[] = {
+	{"leave", leave},	{"exec", execs},      {"grandchild", grandchild},
+	{"orphaned", orphaned}, {"pending", pending}, {"reset", reset},
+	{"full", full},		{"killed", killed},   {"gone", gone},
+};
 
 static void server(void)
 {
@@ -392,44 +223,13 @@ static void server(void)
 	int own_listener = !strcmp(how, "own") ? oracle_listener(AF_INET) : -1;
 	int fd = oracle_accept();
 
-	if (own_listener >= 0)
+	if (own_listener >= 0) {
 		tell_num(oracle_port(own_listener));
-	if (!strcmp(how, "leave"))
-		leave(fd);
-	else if (!strcmp(how, "exec"))
-		execs(fd);
-	else if (!strcmp(how, "grandchild"))
-		grandchild(fd);
-	else if (!strcmp(how, "orphaned"))
-		orphaned(fd);
-	else if (!strcmp(how, "own"))
 		own(fd, own_listener);
-	else if (!strcmp(how, "pending"))
-		pending(fd);
-	else if (!strcmp(how, "reset"))
-		reset(fd);
-	else if (!strcmp(how, "closeall"))
-		closeall(fd);
-	else if (!strcmp(how, "raw"))
-		raw(fd);
-	else if (!strcmp(how, "half"))
-		half(fd);
-	else if (!strcmp(how, "daemon"))
-		daemonises(fd);
-	else if (!strcmp(how, "serial"))
-		serial(fd);
-	else if (!strcmp(how, "full"))
-		full(fd);
-	else if (!strcmp(how, "nonblock"))
-		nonblock(fd);
-	else if (!strcmp(how, "clone"))
-		clones(fd);
-	else if (!strcmp(how, "killed"))
-		killed(fd);
-	else if (!strcmp(how, "gone"))
-		gone(fd);
-	else
-		waits(fd, !strcmp(how, "epoll"));
+	}
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (!strcmp(how, ways[i].name))
+			ways[i].play(fd);
 }
 
 static void round_trip(int fd)
@@ -488,27 +288,14 @@ static void client(void)
 		CALL(close(fd));
 		return;
 	}
-	if (!strcmp(how, "half")) {
-		CALL(recv(fd, buf, 1, 0));
-		tell('h');
-		for (int i = 0; i < 4; i++)
-			CALL(send(fd, "word", 4, 0));
-		CALL(close(fd));
-		return;
-	}
 	if (!strcmp(how, "full")) {
 		full_client(fd);
 		return;
 	}
-	if (!strcmp(how, "nonblock"))
-		hear('n');
 	for (int i = 0; i < 2; i++) {
-		if (!strcmp(how, "poll") || !strcmp(how, "epoll"))
-			hear('g');
 		round_trip(fd);
 		round_trip(fd);
-		if (!strcmp(how, "leave") || !strcmp(how, "exec") || !strcmp(how, "daemon") ||
-		    !strcmp(how, "killed"))
+		if (!strcmp(how, "leave") || !strcmp(how, "exec") || !strcmp(how, "killed"))
 			break;
 		if (!strcmp(how, "orphaned") && !i)
 			tell('2');

@@ -108,6 +108,11 @@ int oracle_standing(int fd);
 /* The wanted plane can't prove that a killed peer's stream was complete. */
 void say_killed_end(ssize_t n, int err);
 
+/* One word, echoed and shown. */
+void oracle_echo(const char *who, int fd);
+/* A child's end, shown. */
+void oracle_wait(pid_t child);
+
 /* States to wait for, five seconds at most. */
 void await_readable(int fd, int bytes);
 void await_event(int fd, short events);

@@ -327,3 +327,20 @@ size_t get_all(int fd, void *bytes, size_t n)
 	}
 	return got;
 }
+
+void oracle_echo(const char *who, int fd)
+{
+	char word[4] = "";
+
+	CALL(get_all(fd, word, sizeof(word)));
+	say("%s: %.4s", who, word);
+	put_all(fd, word, sizeof(word));
+}
+
+void oracle_wait(pid_t child)
+{
+	int status = -1;
+
+	CALL(waitpid(child, &status, 0) == child);
+	say("child ended with %d", status);
+}
