@@ -9,7 +9,7 @@
 
 #include "oracle.h"
 
-enum { LOOKS = 20, MOST_AWAKE = 5 };
+enum { LOOKS = 2500, ASLEEP = 10 };
 
 static char buf[1 << 16];
 static _Atomic pid_t closer;
@@ -56,28 +56,27 @@ static long fill_up(int fd)
 	return sent;
 }
 
-/* Nearly every look finds it asleep, or it spins. */
+/* However loaded the machine is: who spins is never found asleep. */
 static void say_sleeps(void)
 {
 	struct timespec breath = {0, 2000000};
 	char path[64], text[512];
-	int awake = 0;
+	int asleep = 0;
 
 	while (!closer)
 		nanosleep(&breath, NULL);
-	await_asleep(closer);
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", closer);
-	for (int i = 0; i < LOOKS; i++) {
+	for (int i = 0; i < LOOKS && asleep < ASLEEP; i++) {
 		FILE *f = fopen(path, "re");
 		char *end = f && fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
 
-		awake += !end || end[2] != 'S';
+		asleep += end && end[2] == 'S';
 		if (f)
 			fclose(f);
 		nanosleep(&breath, NULL);
 	}
 	say("closed already: %d", closed);
-	say("%s", awake <= MOST_AWAKE ? "sleeps" : "spins");
+	say("%s", asleep == ASLEEP ? "sleeps" : "spins");
 }
 
 static void client(void)
