@@ -27,6 +27,7 @@
 #include "engine/progress.h"
 #include "link/plane.h"
 #include "sock/fdtable.h"
+#include "sock/lend.h"
 #include "sock/readiness.h"
 #include "sock/sock.h"
 #include "sock/stats.h"
@@ -106,7 +107,10 @@ struct xs_sock {
 	bool lazy_frame;		   /* a frame with nothing behind it waits for a reason */
 	uint64_t stall_since, stall_acked; /* a full window seen, and what was acknowledged then */
 	uint64_t ready_acks;		   /* FIRST's proof: R's count in READY */
-	bool tx_doubt;	/* the link died where no frame tells R that all of an epoch is in */
+	bool tx_doubt;	      /* the link died where no frame tells R that all of an epoch is in */
+	_Atomic uint8_t lent; /* lend.c's: options of the twin that are ours, a bit each */
+	int own[XS_LENT];     /* ... and what the program has set them to */
+	uint64_t unacked, unacked_at; /* tx.acked at the last look, with bytes kept; when */
 	bool link_gone; /* the channel's link is dead: another pairing once all is back */
 
 	/* Receiving. */

@@ -110,6 +110,7 @@ static void tx_left(struct xs_sock *s, bool plane, enum xs_reason why)
 	XS_LOG(INFO, "fd=%d tx plane->kernel at %llu epoch %u: %s", s->fd,
 	       (unsigned long long)s->tx.flush, s->tx.epoch, xs_reason_name(why));
 	xs_chan_ops(s->chan)->tx_stop(s->chan);
+	xs_lend_back(s);
 	if (s->tx.state == XS_S_KERN) { /* nothing was kept */
 		xs_chan_ops(s->chan)->tx_close(s->chan);
 		xs_unmanage_tx(s);
@@ -355,6 +356,7 @@ static void drive_fin(struct xs_sock *s)
 		return; /* the kernel's close is the FIN */
 	if (s->tx.state != XS_S_OUT && xs_conn_fresh(s))
 		xs_real.shutdown(s->fd, SHUT_WR);
+	xs_lend_back(s);
 	xs_s_fin_on_twin(&s->tx);
 	s->fin_on_twin = true;
 	xs_wake(s, POLLOUT | POLLHUP | XS_WHAT_MOVED);
@@ -456,6 +458,7 @@ void xs_drive(struct xs_sock *s)
 		else
 			xs_drive_in(s, RETRY_MS * 5);
 	}
+	xs_lend_drive(s);
 	drive_messages(s);
 	drive_fin(s);
 	drive_prepare(s);

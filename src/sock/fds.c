@@ -301,7 +301,8 @@ static void accepted(struct xs_sock *l, int lfd, int fd, int family)
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
 	xs_policy_begin(s);
-	s->sndbuf = l->sndbuf; /* the kernel's child inherits them */
+	s->pin = l->pin; /* the kernel's child inherits what was set on its listener */
+	s->sndbuf = l->sndbuf;
 	s->lowat = l->lowat;
 	if (xs_conn_name(s) && s->pairing != XS_PAIR_NEVER) {
 		why = fd <= 2 ? XS_R_STDIO

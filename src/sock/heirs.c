@@ -277,6 +277,7 @@ static bool lives(const struct xs_estate *e)
 static void owned_again(struct xs_sock *s, int error)
 {
 	s->foreign = false;
+	s->lent = 0; /* the owner has put the twin's options back */
 	s->error = error;
 	s->peer_rst = error != 0;
 	atomic_store_explicit(&s->managed, error ? XS_MANAGED_RX | XS_MANAGED_TX : 0,

@@ -7,8 +7,9 @@
  */
 #include <errno.h>
 #include <linux/sockios.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -107,11 +108,16 @@ static void limit(struct xs_sock *s, int fd)
 int xs_opt_set(struct xs_sock *s, int fd, int level, int name, const void *val, socklen_t len)
 {
 	const struct option *o = find(level, name);
+	int r;
 
 	if (o->what == PIN && (s->role == XS_ROLE_CONNECTED || s->role == XS_ROLE_ACCEPTED))
 		xs_fd_pin(fd, o->why);
+	else if (o->what == PIN && !s->pin)
+		s->pin = o->why; /* accepted connections inherit it, as the option */
 	else if (s->foreign)
 		xs_heirs_claim(s, fd);
+	if (xs_lend_set(s, fd, level, name, val, len, &r))
+		return r;
 	if (xs_real.setsockopt(fd, level, name, val, len) < 0)
 		return -errno;
 	if (o->what == LIMIT)
@@ -146,14 +152,74 @@ static int take_error(struct xs_sock *s, int fd, void *val, socklen_t *len)
 	return 0;
 }
 
+/* The stream's bytes, whichever way they went: not the twin's, which has frames and repeats too. */
+static void stream_counts(struct xs_sock *s, struct tcp_info *ti)
+{
+	uint64_t syn = s->role == XS_ROLE_CONNECTED, acked, received, sent;
+
+	acked = (uint64_t)((int64_t)(ti->tcpi_bytes_acked - syn) - s->tx.base);
+	sent = (uint64_t)((int64_t)ti->tcpi_bytes_sent - s->tx.base);
+	received = (uint64_t)((int64_t)ti->tcpi_bytes_received - s->rx.base);
+	if ((int64_t)acked < (int64_t)s->tx.acked)
+		acked = s->tx.acked < s->tx.end ? s->tx.acked : s->tx.end;
+	if ((int64_t)sent < (int64_t)s->tx.end)
+		sent = s->tx.end;
+	if ((int64_t)received < (int64_t)(s->rx.c + xs_rx_held(s)))
+		received = s->rx.c + xs_rx_held(s);
+	ti->tcpi_bytes_acked = acked + syn;
+	ti->tcpi_bytes_sent = sent;
+	ti->tcpi_bytes_received = received;
+	if (s->tx.state == XS_S_RET)
+		ti->tcpi_notsent_bytes += (uint32_t)(s->tx.end - s->tx.flush);
+}
+
+static void show_info(struct xs_sock *s, void *val, socklen_t len)
+{
+	struct tcp_info ti;
+	struct xs_crit cs;
+
+	if (len <= offsetof(struct tcp_info, tcpi_bytes_acked))
+		return; /* without the counts */
+	memset(&ti, 0, sizeof(ti));
+	memcpy(&ti, val, len < sizeof(ti) ? len : sizeof(ti));
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	stream_counts(s, &ti);
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+	memcpy(val, &ti, len < sizeof(ti) ? len : sizeof(ti));
+}
+
 int xs_opt_get(struct xs_sock *s, int fd, int level, int name, void *val, socklen_t *len)
 {
 	if (level == SOL_SOCKET && name == SO_ERROR && xs_managed(s) && val && len)
 		return take_error(s, fd, val, len);
-	return xs_real.getsockopt(fd, level, name, val, len) < 0 ? -errno : 0;
+	if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE)
+		xs_fd_pin(fd, XS_R_ZEROCOPY); /* a read of the twin, in spite of its name */
+	if (xs_real.getsockopt(fd, level, name, val, len) < 0)
+		return -errno;
+	if (level == IPPROTO_TCP && name == TCP_INFO && (s->tx.epoch || s->rx.epoch))
+		show_info(s, val, *len);
+	if (s->lent && val && len)
+		xs_lend_show(s, level, name, val, *len);
+	return 0;
 }
 
-/* FIONREAD: what a read would give now. SIOCOUTQ: what the peer's application hasn't got. */
+/*
+ * TCP acknowledges what the peer's kernel has, the plane what its program has read. Who waits for
+ * the former mustn't wait for the latter: as with a full window, what isn't read soon goes back to
+ * TCP (drive.c).
+ */
+static int unconsumed(struct xs_sock *s)
+{
+	if (!s->stall_since) {
+		s->stall_since = xs_now_ns();
+		s->stall_acked = s->tx.acked;
+	}
+	return (int)(s->tx.end - s->tx.acked);
+}
+
+/* FIONREAD: what a read would give now. SIOCOUTQ: what the peer hasn't acknowledged. */
 static int queued(struct xs_sock *s, int fd, unsigned long req)
 {
 	struct xs_crit cs;
@@ -167,8 +233,8 @@ static int queued(struct xs_sock *s, int fd, unsigned long req)
 		xs_real.ioctl(fd, req, &n);
 		if (s->tx.state == XS_S_RET)
 			n += (int)(s->tx.end - s->tx.flush);
-		else if (xs_s_on_plane(&s->tx) && s->tx.end > s->tx.acked)
-			n += (int)(s->tx.end - s->tx.acked);
+		else if (req == SIOCOUTQ && xs_s_on_plane(&s->tx) && s->tx.end > s->tx.acked)
+			n += unconsumed(s);
 	}
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);
@@ -178,7 +244,7 @@ static int queued(struct xs_sock *s, int fd, unsigned long req)
 int xs_opt_ioctl(struct xs_sock *s, int fd, unsigned long req, void *arg, bool *done)
 {
 	*done = false;
-	if (!xs_managed(s) || !arg || (req != SIOCINQ && req != SIOCOUTQ))
+	if (!xs_managed(s) || !arg || (req != SIOCINQ && req != SIOCOUTQ && req != SIOCOUTQNSD))
 		return 0;
 	if (s->foreign)
 		return xs_heirs_claim(s, fd);

@@ -150,6 +150,7 @@ static ssize_t put_first(struct out *o)
 		return put_twin(o);
 	ops->tx_open(s->chan, s->tx.epoch, x);
 	xs_s_first(&s->tx, x);
+	xs_lend(s);
 	XS_LOG(INFO, "fd=%d tx kernel->plane at %llu epoch %u", s->fd, (unsigned long long)x,
 	       s->tx.epoch);
 	s->tx_why = XS_R_NONE;

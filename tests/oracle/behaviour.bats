@@ -205,6 +205,10 @@ setup() {
 	same_as_kernel sockopts
 }
 
+@test "timeouts, keepalive and counts of bytes are the program's own while a stream has moved" {
+	same_as_kernel lent
+}
+
 @test "descriptor and status flags are read back as they were set (B53, B62)" {
 	same_as_kernel flags
 	same_as_kernel largefile
