@@ -31,11 +31,11 @@ enum { XSHIM_PLANE_LIST(XSHIM_ID) XSHIM_PLANES };
 	X(KERN, "kern")   \
 	X(PREP, "prep")   \
 	X(READY, "ready") \
-	X(PLANE, "plane") X(SWD, "swd") X(RET, "ret") X(OUT, "out") X(DONE, "done")
+	X(PLANE, "plane") X(SWD, "swd") X(RET, "ret") X(DONE, "done")
 #define XSHIM_TX_ID(id, name) XSHIM_TX_##id,
 enum { XSHIM_TX_LIST(XSHIM_TX_ID) XSHIM_TX_STATES };
 
-#define XSHIM_RX_LIST(X) X(KERN, "kern") X(OPEN, "open") X(PLANE, "plane") X(OUT, "out")
+#define XSHIM_RX_LIST(X) X(KERN, "kern") X(OPEN, "open") X(PLANE, "plane")
 #define XSHIM_RX_ID(id, name) XSHIM_RX_##id,
 enum { XSHIM_RX_LIST(XSHIM_RX_ID) XSHIM_RX_STATES };
 

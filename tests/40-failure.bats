@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What goes wrong on the way: links that die, processes that do. On the tests' plane.
+# What goes wrong on the way: links that die, and processes. On the tests' plane.
 
 load lib
 
@@ -24,5 +24,15 @@ returned() {
 		returned "$dir" 32
 		! grep 'reset:' "$dir/log"
 		rm -r "$dir"
+	done
+}
+
+@test "a process may end at any moment: no false byte, no early end-of-file" {
+	local faults rounds=10
+	need_plane
+	[ -z "${XS_FULL:-}" ] || rounds=100
+	for faults in seed=1 delay_us=2000,reorder=10,seed=2 dup=10,delay_us=300,seed=3; do
+		XSHIM_TESTPLANE=$faults ORACLE_SECONDS=$((60 + 3 * rounds)) \
+			"$TESTS/oracle/run" --plane test --bare 1 killrounds $rounds "${faults##*=}"
 	done
 }

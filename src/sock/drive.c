@@ -354,7 +354,7 @@ static void drive_fin(struct xs_sock *s)
 		return;
 	if (s->exiting && !s->orphan)
 		return; /* the kernel's close is the FIN */
-	if (s->tx.state != XS_S_OUT && xs_conn_fresh(s))
+	if (xs_conn_fresh(s))
 		xs_real.shutdown(s->fd, SHUT_WR);
 	xs_lend_back(s);
 	xs_s_fin_on_twin(&s->tx);

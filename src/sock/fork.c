@@ -59,7 +59,8 @@ static void child_one(struct xs_sock *s, void *arg)
 	s->timer_at = 0;
 	s->row = NULL;
 	s->named = false;
-	s->ready_wanted = s->child_asks = s->listening = s->leaving = false;
+	s->ready_wanted = s->child_asks = s->listening = false;
+	s->leaving = s->exiting = false;
 	atomic_store(&s->rx_kernel, 0);
 	atomic_store(&s->tx_kernel, 0);
 	atomic_store(&s->watching, 0);

@@ -19,14 +19,14 @@
 #define XS_EPOCH_MAX 0xffffu
 
 enum xs_s_state {
-	XS_S_KERN,  /* writes and FIN go to the twin; may PREPARE the next epoch; may hand over */
+	XS_S_KERN,  /* writes and FIN go to the twin; may PREPARE the next epoch; handed over if
+		       `giving` */
 	XS_S_PREP,  /* as KERN; PREPARE is out */
 	XS_S_READY, /* as KERN; a write may take X and go out as FIRST */
 	XS_S_PLANE, /* segments; all from X is kept; a return is plain, from X */
 	XS_S_SWD,   /* segments with CONFIRMED; ACK frees; a return is a frame, then from A */
 	XS_S_RET, /* nothing is posted; frame, kept bytes, later writes go to the twin in this order
 		   */
-	XS_S_OUT, /* handed over: others write to the twin; RETURN_ME is answered */
 	XS_S_DONE, /* the twin has our FIN; only RETURN_ME is answered */
 	XS_S_STATES
 };
@@ -36,7 +36,6 @@ enum xs_r_state {
 		     */
 	XS_R_OPEN,  /* as KERN, up to X; READY is out */
 	XS_R_PLANE, /* SWITCHED is out; reads the plane; the twin at X tells how S returned */
-	XS_R_OUT,   /* handed over: the shim reads nothing */
 	XS_R_STATES
 };
 
@@ -124,8 +123,6 @@ bool xs_s_flushed_due(const struct xs_s *s);
 /* [9] S may put its FIN on the twin or give the descriptor away. */
 bool xs_s_told(const struct xs_s *s);
 void xs_s_fin_on_twin(struct xs_s *s);
-/* Hand-over of this direction is complete. */
-void xs_s_out(struct xs_s *s);
 
 /* --- R ---------- */
 static inline bool xs_r_on_twin(const struct xs_r *r)
@@ -173,6 +170,5 @@ static inline bool xs_r_at_fin(const struct xs_r *r)
 {
 	return r->state == XS_R_PLANE && r->fin_known && r->c == r->fin;
 }
-void xs_r_out(struct xs_r *r);
 
 #endif

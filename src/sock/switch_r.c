@@ -5,18 +5,17 @@
 #include "base/log.h"
 #include "link/wire.h"
 
-enum r_event { READY, SWITCHED, LEAVE, GIVE, EVENTS };
+enum r_event { READY, SWITCHED, LEAVE, EVENTS };
 
 #define R(x) (XS_R_##x + 1) /* 0 in the table: unlisted */
 static const uint8_t table[XS_R_STATES][EVENTS] = {
-	[XS_R_KERN] = {[READY] = R(OPEN), [LEAVE] = R(KERN), [GIVE] = R(OUT)},
+	[XS_R_KERN] = {[READY] = R(OPEN), [LEAVE] = R(KERN)},
 	[XS_R_OPEN] = {[READY] = R(OPEN), [SWITCHED] = R(PLANE), [LEAVE] = R(KERN)},
 	[XS_R_PLANE] = {[LEAVE] = R(KERN)},
-	[XS_R_OUT] = {0},
 };
 #undef R
 
-static const char *const names[XS_R_STATES] = {"kern", "open", "plane", "out"};
+static const char *const names[XS_R_STATES] = {"kern", "open", "plane"};
 
 const char *xs_r_name(enum xs_r_state r)
 {
@@ -48,7 +47,7 @@ void xs_r_init(struct xs_r *r)
 
 bool xs_r_prepare(struct xs_r *r, uint16_t epoch)
 {
-	if (r->state == XS_R_OUT || epoch <= r->epoch || epoch <= r->prepared)
+	if (epoch <= r->epoch || epoch <= r->prepared)
 		return false;
 	r->prepared = epoch;
 	return true;
@@ -203,9 +202,4 @@ enum xs_r_fin xs_r_twin_fin(const struct xs_r *r)
 	if (!xs_r_in_doubt(r) || (r->final_known && r->c == r->final && r->t == r->c))
 		return XS_FIN_EOF;
 	return r->linked ? XS_FIN_WAIT : XS_FIN_RESET;
-}
-
-void xs_r_out(struct xs_r *r)
-{
-	move(r, GIVE);
 }

@@ -4,23 +4,22 @@
 
 #include "base/log.h"
 
-enum s_event { PREPARE, READY, FIRST, SWITCHED, VOID, RETURN, ALL_IN, FIN, GIVE, EVENTS };
+enum s_event { PREPARE, READY, FIRST, SWITCHED, VOID, RETURN, ALL_IN, FIN, EVENTS };
 
 #define S(x) (XS_S_##x + 1) /* 0 in the table: unlisted */
 static const uint8_t table[XS_S_STATES][EVENTS] = {
-	[XS_S_KERN] = {[PREPARE] = S(PREP), [VOID] = S(KERN), [FIN] = S(DONE), [GIVE] = S(OUT)},
+	[XS_S_KERN] = {[PREPARE] = S(PREP), [VOID] = S(KERN), [FIN] = S(DONE)},
 	[XS_S_PREP] = {[READY] = S(READY), [VOID] = S(KERN), [FIN] = S(DONE)},
 	[XS_S_READY] = {[FIRST] = S(PLANE), [VOID] = S(KERN), [FIN] = S(DONE)},
 	[XS_S_PLANE] = {[SWITCHED] = S(SWD), [RETURN] = S(RET)},
 	[XS_S_SWD] = {[RETURN] = S(RET), [FIN] = S(DONE)},
 	[XS_S_RET] = {[ALL_IN] = S(KERN)},
-	[XS_S_OUT] = {[FIN] = S(DONE)},
 	[XS_S_DONE] = {0},
 };
 #undef S
 
 static const char *const names[XS_S_STATES] = {"kern", "prep", "ready", "plane",
-					       "swd",  "ret",  "out",	"done"};
+					       "swd",  "ret",  "done"};
 
 const char *xs_s_name(enum xs_s_state s)
 {
@@ -122,7 +121,7 @@ bool xs_s_return_me(struct xs_s *s, uint16_t epoch, uint64_t c, bool switched)
 		return true;
 	}
 	s->reply = epoch;
-	if (!now || s->state == XS_S_RET || s->state == XS_S_OUT || s->state == XS_S_DONE)
+	if (!now || s->state == XS_S_RET || s->state == XS_S_DONE)
 		return false;
 	xs_s_return(s);
 	return true;
@@ -161,14 +160,13 @@ bool xs_s_flushed_bytes(struct xs_s *s, uint64_t n)
 
 bool xs_s_all_in(const struct xs_s *s)
 {
-	return xs_s_on_twin(s) || s->state == XS_S_OUT || s->state == XS_S_DONE ||
+	return xs_s_on_twin(s) || s->state == XS_S_DONE ||
 	       (s->state == XS_S_SWD && xs_s_fin_acked(s));
 }
 
 uint16_t xs_s_over(const struct xs_s *s)
 {
-	bool over = s->state == XS_S_KERN || s->state == XS_S_OUT || s->state == XS_S_DONE ||
-		    (s->closed && xs_s_all_in(s));
+	bool over = s->state == XS_S_KERN || s->state == XS_S_DONE || (s->closed && xs_s_all_in(s));
 
 	return over || !s->epoch ? s->epoch : (uint16_t)(s->epoch - 1);
 }
@@ -186,9 +184,4 @@ bool xs_s_told(const struct xs_s *s)
 void xs_s_fin_on_twin(struct xs_s *s)
 {
 	move(s, FIN);
-}
-
-void xs_s_out(struct xs_s *s)
-{
-	move(s, GIVE);
 }
