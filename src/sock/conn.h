@@ -117,7 +117,8 @@ struct xs_sock {
 	_Atomic uint64_t rx_twin; /* bytes that we read from the twin, frames included */
 	uint64_t ack_said;	  /* the consumption last told by an ACK */
 	uint64_t peer_acked;	  /* READY's proof: S's count in PREPARE */
-	bool want_ack;		  /* S needs room */
+	uint64_t want_ack;	  /* S needs room: it's told once this is consumed; 0: it doesn't */
+	uint64_t want_most;	  /* ... and once this is */
 	bool rd_shut;		  /* shutdown(RD) by the program */
 	bool ready_wanted;	  /* PREPARE waits for the counters */
 	uint64_t twin_fin_at;	  /* the twin's FIN came where bytes may be missing: since then */

@@ -300,7 +300,7 @@ static void drive_rx(struct xs_sock *s)
 	if (s->rx.state == XS_R_PLANE) {
 		if (s->twin_fin_at || s->partial_since || !s->rx.linked || s->rx.asked)
 			xs_rx_look(s);
-		xs_rx_ack(s, s->want_ack || s->timed);
+		xs_rx_ack(s, s->timed);
 	}
 	if (s->rx.state == XS_R_KERN && !s->ready_wanted && s->rx.t == s->rx.c &&
 	    s->rx.c >= s->rx.copies && !s->rx.frozen && !s->error && !s->peer_rst && !s->eof &&
@@ -423,9 +423,8 @@ bool xs_drive_steady(const struct xs_sock *s)
 
 	if (s->rx.state != XS_R_PLANE || s->tx.state != XS_S_SWD || !s->chan)
 		return false;
-	if (s->rx.prepared | s->ready_wanted | s->rx.asked | s->want_ack | s->timed | s->eof |
-	    s->wr_shut | s->link_gone | s->child_asks | s->orphan | s->peer_rst | !s->rx.linked |
-	    !s->tx.linked)
+	if (s->rx.prepared | s->ready_wanted | s->rx.asked | s->timed | s->eof | s->wr_shut |
+	    s->link_gone | s->child_asks | s->orphan | s->peer_rst | !s->rx.linked | !s->tx.linked)
 		return false;
 	if (s->twin_fin_at | s->partial_since | s->stall_since | s->tx.reply)
 		return false;

@@ -96,6 +96,18 @@ static void message(void *user, const struct xs_msg *m)
 	}
 }
 
+/*
+ * Consumption up to here is what S asks for. Told at the next byte that is read, it would be next
+ * to nothing where the reader is behind, and S would stand until the lazy acknowledgement.
+ */
+static void want_ack(struct xs_sock *s, uint64_t end)
+{
+	if (!s->want_ack || end < s->want_ack)
+		s->want_ack = end;
+	if (end > s->want_most)
+		s->want_most = end;
+}
+
 static bool segment(void *user, const struct xs_arrival *a)
 {
 	struct xs_sock *s = user;
@@ -109,8 +121,8 @@ static bool segment(void *user, const struct xs_arrival *a)
 		return false;
 	}
 	if (a->flags & XS_F_WANT_ACK)
-		s->want_ack = true;
-	if (a->fin || a->flags & (XS_F_WANT_ACK | XS_F_FIRST))
+		want_ack(s, a->offset + a->length);
+	if (a->fin || a->flags & XS_F_FIRST)
 		s->settled = false;
 	return true;
 }

@@ -178,11 +178,14 @@ void xs_rx_ack(struct xs_sock *s, bool now)
 
 	if (!s->chan || s->rx.state != XS_R_PLANE || ack == s->ack_said)
 		return;
+	if (s->want_ack && ack >= s->want_ack) {
+		s->want_ack = ack < s->want_most ? s->want_most : 0;
+		now = true;
+	}
 	ops = xs_chan_ops(s->chan);
 	ops->rx_ack(s->chan, s->rx.epoch, ack);
-	if (now || s->eof || s->want_ack || ack - s->ack_said >= xs_conf.window_max / 8) {
+	if (now || s->eof || ack - s->ack_said >= xs_conf.window_max / 8) {
 		s->ack_said = ack;
-		s->want_ack = false;
 		ops->send(s->chan, &m);
 	} else {
 		xs_rest_soon(s);
@@ -297,7 +300,7 @@ static ssize_t locked_pass(struct pass *p)
 
 	xs_conn_enter(p->s);
 	r = pass(p);
-	if (p->look || p->s->eof || p->s->error || p->s->want_ack)
+	if (p->look || p->s->eof || p->s->error)
 		xs_conn_leave(p->s);
 	else
 		xs_conn_leave_quiet(p->s);
