@@ -41,15 +41,17 @@ static enum xs_reason proven(void *user, const struct xs_proof *theirs, struct x
 	return why;
 }
 
-/* A rule of trust names the hosts of connections, not only those of links. */
+/* What the carrier has proved is the address of the link's other end: a host that's trusted can ask
+ * for connections of its own, not for those of another one. */
 static bool trusted(const struct xs_link *l, const struct xs_wire_addr *asker)
 {
-	struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+	struct xs_wire_addr proved;
 
 	if (l->ops->proven)
 		return true;
-	memcpy(&six.sin6_addr, asker->ip, sizeof(six.sin6_addr));
-	return xs_trust_allows((const struct sockaddr *)&six);
+	xs_pair_addr(&l->peer, &proved);
+	return !memcmp(proved.ip, asker->ip, sizeof(proved.ip)) &&
+	       xs_trust_allows((const struct sockaddr *)&l->peer);
 }
 
 /* Makes the channel and gives it to the connection. */

@@ -19,6 +19,8 @@
 #define FIRST_DELAY_MS 5 /* quadruples */
 #define COUNTS_MS 5
 #define LOST_MS 1000
+#define BUSY_MS 20000 /* the peer can't take another link now */
+#define ANSWER_MS 10000
 
 static struct xs_ask *asks[BUCKETS];
 
@@ -73,7 +75,7 @@ static void try_carriers(struct xs_ask *a)
 		if (why != XS_R_RULE)
 			a->why = why;
 	}
-	refuse(a, a->why, 0);
+	refuse(a, a->why, a->why == XS_R_RETRY ? BUSY_MS : 0);
 }
 
 static void on_timer(struct xs_timer *t)
@@ -82,6 +84,8 @@ static void on_timer(struct xs_timer *t)
 
 	if (a->state == XS_ASK_RETRY)
 		xs_dest_ask(a);
+	else if (a->state == XS_ASK_SENT) /* it doesn't answer: a late answer finds nobody */
+		refuse(a, XS_R_NO_SHIM, BUSY_MS);
 }
 
 void xs_ask_begin(struct xs_ask *a)
@@ -129,6 +133,7 @@ void xs_ask_send(struct xs_ask *a, struct xs_link *l)
 	memcpy(ask.secret, a->secret, sizeof(ask.secret));
 	a->state = XS_ASK_SENT;
 	a->link = l;
+	xs_timer_set(&a->timer, xs_now_ns() + ANSWER_MS * XS_NS_PER_MS);
 	xs_link_say(l, &h, &ask);
 }
 

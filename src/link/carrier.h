@@ -90,7 +90,10 @@ struct xs_carrier_ops {
 
 /* --- upcalls, implemented by link.c ------------------------------------------------------------
  */
-/* Progress thread. A peer connects to our rendezvous: the link for it, or NULL to refuse. */
+/* Progress thread. May a peer at this address connect to our rendezvous? 0, or the reason that it's
+ * told. Asked before anything is kept or made for it. */
+enum xs_reason xs_link_admit(const struct xs_carrier_ops *ops, const struct sockaddr_storage *peer);
+/* Progress thread. It was admitted: the link for it, or NULL without memory. */
 struct xs_link *xs_link_incoming(const struct xs_carrier_ops *ops, struct xs_conduit *c,
 				 const struct sockaddr_storage *peer,
 				 const struct sockaddr_storage *local);

@@ -156,6 +156,11 @@ static void send_credit(struct xs_link *l, bool forced)
 	xs_credit_full(l, XS_LANE_SMALL, NULL, rooms);
 }
 
+void xs_credit_probe(struct xs_link *l)
+{
+	send_credit(l, true);
+}
+
 void xs_credit_freed(struct xs_link *l, enum xs_lane lane)
 {
 	uint64_t freed = atomic_fetch_add(&l->freed[lane], 1) + 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Destinations: one record per carrier and address that connections of ours have asked for. It
+ * Destinations: one record per carrier and address that connections of ours have asked for (and
+ * address of ours, which is what a link of rc proves). It
  * leads to the link that serves the address, or collects the asks until there is one. A refused
  * link is tried a few times more (the listener's rendezvous opens just after its first accept),
  * then the address counts as having no shim for a while.
@@ -91,6 +92,15 @@ void xs_negs_fork_child(void)
 /* --- destinations ---------------------------------------------------------------------------- */
 static void try_again(struct xs_timer *t);
 
+static bool same_local(const struct xs_dest *d, const struct xs_ask *a)
+{
+	struct xs_wire_addr one, two;
+
+	xs_pair_addr(&d->local, &one);
+	xs_pair_addr(&a->local, &two);
+	return xs_carriers[a->carrier]->proven || !memcmp(one.ip, two.ip, sizeof(one.ip));
+}
+
 static struct xs_dest *dest_of(struct xs_ask *a)
 {
 	struct xs_wire_addr addr;
@@ -99,7 +109,7 @@ static struct xs_dest *dest_of(struct xs_ask *a)
 	xs_pair_addr(&a->peer, &addr);
 	bucket = &dests[hash(&addr, a->carrier) % BUCKETS];
 	for (d = *bucket; d; d = d->next)
-		if (d->carrier == a->carrier && same(&d->addr, &addr))
+		if (d->carrier == a->carrier && same(&d->addr, &addr) && same_local(d, a))
 			return d;
 	d = calloc(1, sizeof(*d));
 	if (!d)
@@ -215,7 +225,7 @@ void xs_dest_link_moved(struct xs_link *from, struct xs_link *to)
 /* A link of ours never came to be. */
 static void refused(struct xs_dest *d, enum xs_reason why)
 {
-	bool again = why == XS_R_NO_SHIM || why == XS_R_LINK_LOST;
+	bool again = why == XS_R_NO_SHIM || why == XS_R_LINK_LOST || why == XS_R_RETRY;
 
 	if (!d->asks)
 		return;

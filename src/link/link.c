@@ -15,13 +15,18 @@
  * other's when they connect at the same time, so an older link counts only if it was up before this
  * one was begun, or if our name is the greater of the two.
  *
+ * A peer that never says HELLO, and a link that has had no channel for a minute, are closed. A new
+ * link from a process to which an older one is up may mean that the peer has lost the older one,
+ * where we, who send nothing, haven't noticed: something is said on it.
+ *
  * The end: when the carrier says that nothing is in flight, each channel dies under its
  * connection's lock, and only then the conduit is destroyed: nobody posts to a channel that's dead.
  * A channel lives until its owner closes it, and holds the record.
  */
-#include "link/linkage.h"
+#include "link/pairing.h"
 
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/crit.h"
 #include "base/log.h"
 #include "base/rand.h"
@@ -30,6 +35,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define HELLO_NS (10 * XS_NS_PER_S)
+#define IDLE_NS (60 * XS_NS_PER_S)
 
 static struct xs_lock lock = XS_LOCK_INIT(XS_RANK_LEAF);
 static struct xs_link *links, *spare; /* lock */
@@ -82,6 +90,35 @@ static void work_fn(struct xs_work *w)
 		xs_link_serve(l);
 }
 
+/* The connecting side goes first, or both would. */
+static uint64_t idle_ns(const struct xs_link *l)
+{
+	return l->accepted ? IDLE_NS * 3 / 2 : IDLE_NS;
+}
+
+static void timer_fn(struct xs_timer *t)
+{
+	struct xs_link *l = (struct xs_link *)((char *)t - offsetof(struct xs_link, timer));
+	int state = xs_link_state_of(l);
+	uint64_t since;
+
+	xs_lock_take(&l->lock);
+	since = l->idle_since;
+	xs_lock_drop(&l->lock);
+	if (state == XS_LINK_HELLO)
+		xs_link_close(l, XS_R_NO_SHIM);
+	else if (state == XS_LINK_UP && since && xs_now_ns() - since >= idle_ns(l))
+		xs_link_close(l, XS_R_LINK_LOST);
+	else if (state == XS_LINK_UP && since)
+		xs_timer_set(t, since + idle_ns(l));
+}
+
+void xs_link_idle(struct xs_link *l)
+{
+	if (xs_link_state_of(l) == XS_LINK_UP)
+		xs_timer_set(&l->timer, xs_now_ns() + idle_ns(l));
+}
+
 static struct xs_link *take_record(void)
 {
 	struct xs_link *l;
@@ -97,6 +134,7 @@ static struct xs_link *take_record(void)
 	if (l) {
 		xs_lock_init(&l->lock, XS_RANK_LEAF);
 		l->work.fn = work_fn;
+		l->timer.fn = timer_fn;
 	}
 	return l;
 }
@@ -107,7 +145,7 @@ static void clear(struct xs_link *l)
 	memset(&l->hello, 0, sizeof(l->hello));
 	l->max[0] = l->max[1] = 0;
 	l->end = XS_R_NONE;
-	l->up_at = 0;
+	l->up_at = l->idle_since = 0;
 	atomic_store(&l->due, 0);
 	atomic_store(&l->serve_due, false);
 	atomic_store(&l->credit_due, false);
@@ -242,17 +280,22 @@ struct xs_link *xs_link_connect(const struct xs_carrier_ops *ops,
 	return l;
 }
 
+enum xs_reason xs_link_admit(const struct xs_carrier_ops *ops, const struct sockaddr_storage *peer)
+{
+	if (xs_config()->auth_key_file[0])
+		return XS_R_KEY;
+	if (ops->proven || xs_trust_allows((const struct sockaddr *)peer))
+		return XS_R_NONE;
+	XS_LOG(WARN, "%s: a peer isn't trusted", ops->name);
+	return XS_R_UNTRUSTED;
+}
+
 struct xs_link *xs_link_incoming(const struct xs_carrier_ops *ops, struct xs_conduit *c,
 				 const struct sockaddr_storage *peer,
 				 const struct sockaddr_storage *local)
 {
-	struct xs_link *l;
+	struct xs_link *l = new_link(ops, true, local, peer);
 
-	if (!ops->proven && !xs_trust_allows((const struct sockaddr *)peer)) {
-		XS_LOG(WARN, "%s: a peer isn't trusted", ops->name);
-		return NULL;
-	}
-	l = new_link(ops, true, local, peer);
 	if (l)
 		atomic_store(&l->conduit, c);
 	return l;
@@ -273,8 +316,32 @@ void xs_link_up(struct xs_link *l)
 	hello.bulk_entries = l->entries[XS_LANE_BULK];
 	hello.small_size = size[XS_LANE_SMALL];
 	hello.bulk_size = size[XS_LANE_BULK];
+	xs_timer_set(&l->timer, xs_now_ns() + HELLO_NS);
 	if (xs_link_post(l, XS_LANE_SMALL, &h, &hello, XS_POST_NOW, &seq))
 		xs_link_close(l, XS_R_LINK_LOST);
+}
+
+static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	struct xs_wire_addr one, two;
+
+	xs_pair_addr(a, &one);
+	xs_pair_addr(b, &two);
+	return !memcmp(one.ip, two.ip, sizeof(one.ip));
+}
+
+/* A carrier that doesn't prove the peer's user proves its host: an ask is believed on a link
+ * between its own two addresses only (answer.c). */
+static bool same_hosts(const struct xs_link *a, const struct xs_link *b)
+{
+	return a->ops->proven || (same_ip(&a->local, &b->local) && same_ip(&a->peer, &b->peer));
+}
+
+static bool same_process(const struct xs_link *a, const struct xs_link *b)
+{
+	return a != b && a->ops == b->ops && xs_link_state_of(a) == XS_LINK_UP &&
+	       xs_link_state_of(b) == XS_LINK_UP &&
+	       !memcmp(a->hello.process, b->hello.process, sizeof(process));
 }
 
 /* An older link to the same process that l's asks can move to. */
@@ -285,8 +352,7 @@ static struct xs_link *older(struct xs_link *l)
 	if (l->accepted || !memcmp(xs_link_process(), l->hello.process, sizeof(process)))
 		return NULL;
 	for (struct xs_link *o = links; o; o = o->next)
-		if (o != l && o->ops == l->ops && xs_link_state_of(o) == XS_LINK_UP &&
-		    !memcmp(o->hello.process, l->hello.process, sizeof(process)) &&
+		if (same_process(o, l) && same_hosts(o, l) &&
 		    (!o->accepted || greater || o->up_at < l->made_at))
 			return o;
 	return NULL;
@@ -309,6 +375,13 @@ static void hello_came(struct xs_link *l)
 	if (!xs_link_state(l, XS_LINK_UP))
 		return;
 	l->up_at = xs_now_ns();
+	xs_lock_take(&l->lock);
+	l->idle_since = l->chans_n ? 0 : l->up_at;
+	xs_lock_drop(&l->lock);
+	xs_link_idle(l);
+	for (o = links; l->accepted && o; o = o->next)
+		if (same_process(o, l))
+			xs_credit_probe(o);
 	XS_LOG(INFO, "link %llu: %s, %s", (unsigned long long)l->id, l->ops->name,
 	       l->accepted ? "accepted" : "connected");
 	o = older(l);
@@ -370,6 +443,7 @@ void xs_link_down(struct xs_link *l, enum xs_reason why)
 	xs_link_state(l, XS_LINK_DEAD);
 	XS_LOG(INFO, "link %llu: %s", (unsigned long long)l->id, xs_reason_name(why));
 	unlist(l);
+	xs_timer_cancel(&l->timer);
 	while (enter_first(l, &e)) {
 		xs_segchan_die(e.chan, why);
 		xs_id_leave(&e);

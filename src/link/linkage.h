@@ -58,6 +58,7 @@ struct xs_link {
 	_Atomic(struct xs_conduit *) conduit;
 	bool accepted;
 	uint64_t made_at, up_at;
+	struct xs_timer timer; /* HELLO: gives up; UP without channels: retires */
 	struct sockaddr_storage peer, local;
 	struct xs_hello hello;	/* the peer's; constant from HELLO's end on */
 	uint32_t max[XS_LANES]; /* largest payload that the peer takes */
@@ -76,10 +77,12 @@ struct xs_link {
 	struct xs_chan *wait_head[XS_LANES], *wait_tail[XS_LANES];
 	bool full[XS_LANES]; /* the send queue; until xs_link_ready() */
 	struct xs_saying *say_head, *say_tail;
+	uint32_t say_n; /* of them */
 	struct xs_tag *retired;
 	/* lock */
 	struct xs_chan *chans;
 	uint32_t chans_n;
+	uint64_t idle_since; /* 0: has channels */
 	/* receiving: entries of ours */
 	uint32_t entries[XS_LANES];
 	_Atomic uint64_t freed[XS_LANES];
@@ -148,6 +151,8 @@ void xs_link_settle(struct xs_link *l);
 void xs_link_note(struct xs_link *l, unsigned due);
 /* Waiting channels may go on: served at the end of the batch or by the progress thread. */
 void xs_link_kick(struct xs_link *l);
+/* Its last channel has gone: it retires in a while. Any thread. */
+void xs_link_idle(struct xs_link *l);
 void xs_link_hold(struct xs_link *l);
 void xs_link_put(struct xs_link *l);
 /* 0, -EAGAIN, -ENOTCONN. */
@@ -180,6 +185,8 @@ void xs_credit_wait(struct xs_link *l, enum xs_lane lane, struct xs_chan *c);
 void xs_credit_full(struct xs_link *l, enum xs_lane lane, struct xs_chan *c, uint64_t rooms);
 void xs_credit_forget(struct xs_link *l, struct xs_chan *c);
 void xs_credit_granted(struct xs_link *l, uint64_t small, uint64_t bulk);
+/* Says something on a link that may be dead: then it finds out. */
+void xs_credit_probe(struct xs_link *l);
 /* Receive entries are free again. Any thread, any lock but the link's. */
 void xs_credit_freed(struct xs_link *l, enum xs_lane lane);
 /* Waiting messages and channels go on. No lock from XS_RANK_CONN on. */

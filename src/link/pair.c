@@ -32,6 +32,7 @@
 #include <string.h>
 
 #define CLOSE_NS (2 * XS_NS_PER_S)
+#define FROM_PEERS_MAX 16384 /* an ask that's dropped is asked again in its time */
 
 enum item_kind { ITEM_ASK, ITEM_FORGET, ITEM_LISTEN, ITEM_PEER_ASK, ITEM_PEER_ANSWER };
 
@@ -56,7 +57,8 @@ static struct item *head, **end = &head; /* lock */
 static struct xs_work work = {.fn = work_fn};
 
 static struct xs_cond closed;
-static enum xs_reason closing; /* lock: all links are to be closed */
+static _Atomic uint32_t from_peers; /* items in the inbox that came from peers */
+static enum xs_reason closing;	    /* lock: all links are to be closed */
 
 void xs_pair_init(const struct xs_pair_events *ev)
 {
@@ -212,9 +214,12 @@ void xs_pair_message(struct xs_link *l, const struct xs_seghdr *h, const void *p
 		xs_link_drop(l);
 		return;
 	}
-	i = calloc(1, sizeof(*i));
-	if (!i)
+	i = atomic_load(&from_peers) < FROM_PEERS_MAX ? calloc(1, sizeof(*i)) : NULL;
+	if (!i) {
+		xs_link_drop(l);
 		return;
+	}
+	atomic_fetch_add(&from_peers, 1);
 	i->kind = ask ? ITEM_PEER_ASK : ITEM_PEER_ANSWER;
 	memcpy(&i->said, payload, h->length);
 	i->link = l;
@@ -254,6 +259,7 @@ static void from_peer(struct item *i)
 {
 	struct xs_link *l = i->link;
 
+	atomic_fetch_sub(&from_peers, 1);
 	xs_link_settle(l); /* HELLO came before */
 	if (xs_link_state_of(l) == XS_LINK_UP) {
 		if (i->kind == ITEM_PEER_ASK)
@@ -333,6 +339,7 @@ void xs_pair_fork_child(void)
 	head = NULL;
 	end = &head;
 	closing = XS_R_NONE;
+	atomic_store(&from_peers, 0);
 	atomic_store(&work.posted, false); /* a thread was about to post it, maybe */
 	for (unsigned i = 0; xs_carriers[i]; i++)
 		if (xs_carriers[i]->fork_child)

@@ -8,13 +8,15 @@
  * stays in the carrier's buffer if the caller allows it and nothing of it is there already; else
  * its gaps are copied.
  *
- * Memory is bounded by offsets: all of an epoch's bytes that aren't consumed lie within one window.
+ * Memory is bounded by offsets, as all of an epoch's bytes that aren't consumed lie within one
+ * window, and by itself: tiny pieces with gaps between them would take much more than their bytes.
  */
 #include "link/reasm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define ROOM_MOST (4ul * XS_WINDOW_MAX)
 #define ROOM_MIN 2048u /* small pieces get room for those that follow */
 
 struct xs_piece {
@@ -39,6 +41,8 @@ static struct xs_piece *new_piece(struct xs_reasm *r, uint32_t room)
 
 	if (room && room < ROOM_MIN)
 		room = ROOM_MIN;
+	if (r->room + room > ROOM_MOST)
+		return NULL;
 	if (p && room == ROOM_MIN) {
 		r->spare = NULL;
 	} else {
@@ -47,6 +51,7 @@ static struct xs_piece *new_piece(struct xs_reasm *r, uint32_t room)
 			return NULL;
 		p->room = room;
 	}
+	r->room += p->room;
 	p->buf = NULL;
 	p->length = 0;
 	p->data = p->own;
@@ -63,6 +68,7 @@ static void drop_piece(struct xs_reasm *r, struct xs_piece *p)
 		p->next->prev = p->prev;
 	else
 		r->tail = p->prev;
+	r->room -= p->room;
 	if (p->buf)
 		r->give_back(r->arg, p->buf);
 	if (!p->buf && p->room == ROOM_MIN && !r->spare)
@@ -218,6 +224,8 @@ enum xs_placed xs_reasm_place(struct xs_reasm *r, uint64_t offset, const void *p
 		got = XS_PLACED_KEPT;
 	else
 		got = copy_gaps(r, offset, from, end);
+	if (got == XS_PLACED_NO_MEMORY && r->room > ROOM_MOST / 2)
+		return XS_PLACED_BAD;
 	extend(r);
 	return got;
 }

@@ -20,6 +20,7 @@ struct xs_reasm {
 	uint64_t contig; /* bytes are there from `at` up to here */
 	uint64_t low;	 /* the lowest offset that a segment of this epoch had */
 	uint64_t high;	 /* the highest end of one */
+	size_t room;	 /* memory of the pieces */
 	struct xs_piece *head, *tail, *spare;
 	/* Gives a carrier's buffer back. */
 	void (*give_back)(void *arg, struct xs_rxbuf *buf);

@@ -9,15 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUTBOX_MAX 65536 /* a peer that asks without reading answers */
+#define OUTBOX_MAX 16384 /* a peer that asks without reading answers loses its link */
 
 struct xs_saying {
 	struct xs_saying *next;
 	struct xs_seghdr h;
 	uint8_t payload[XS_SAY_MAX];
 };
-
-static uint32_t waiting; /* in all outboxes; relaxed */
 
 /* 0, -EAGAIN or -ENOTCONN. */
 static int say_now(struct xs_link *l, const struct xs_seghdr *h, const void *payload)
@@ -42,6 +40,7 @@ static void put_back(struct xs_link *l, struct xs_saying *s)
 	l->say_head = s;
 	if (!l->say_tail)
 		l->say_tail = s;
+	l->say_n++;
 	xs_lock_drop(&l->lock);
 }
 
@@ -55,6 +54,7 @@ static struct xs_saying *take_first(struct xs_link *l)
 		l->say_head = s->next;
 		if (!l->say_head)
 			l->say_tail = NULL;
+		l->say_n--;
 	}
 	xs_lock_drop(&l->lock);
 	return s;
@@ -69,7 +69,6 @@ bool xs_link_say_waiting(struct xs_link *l)
 			put_back(l, s);
 			return false;
 		}
-		__atomic_fetch_sub(&waiting, 1, __ATOMIC_RELAXED);
 		free(s);
 	}
 	return true;
@@ -77,20 +76,22 @@ bool xs_link_say_waiting(struct xs_link *l)
 
 void xs_link_say(struct xs_link *l, const struct xs_seghdr *h, const void *payload)
 {
-	struct xs_saying *s;
-	bool empty;
+	struct xs_saying *s = NULL;
+	bool empty, room;
 
 	xs_lock_take(&l->lock);
 	empty = !l->say_head;
+	room = l->say_n < OUTBOX_MAX;
 	xs_lock_drop(&l->lock);
 	if (empty && say_now(l, h, payload) != -EAGAIN)
 		return;
-	s = __atomic_load_n(&waiting, __ATOMIC_RELAXED) < OUTBOX_MAX ? calloc(1, sizeof(*s)) : NULL;
+	if (room)
+		s = calloc(1, sizeof(*s));
 	if (!s) {
 		XS_LOG(WARN, "link %llu: a message is lost", (unsigned long long)l->id);
+		xs_link_note(l, XS_DUE_BAD);
 		return;
 	}
-	__atomic_fetch_add(&waiting, 1, __ATOMIC_RELAXED);
 	s->h = *h;
 	if (h->length)
 		memcpy(s->payload, payload, h->length);
@@ -100,6 +101,7 @@ void xs_link_say(struct xs_link *l, const struct xs_seghdr *h, const void *paylo
 	else
 		l->say_head = s;
 	l->say_tail = s;
+	l->say_n++;
 	xs_lock_drop(&l->lock);
 	xs_link_kick(l); /* what it waits for may have come meanwhile */
 }
@@ -109,7 +111,6 @@ void xs_link_say_forget(struct xs_link *l)
 	struct xs_saying *s;
 
 	while ((s = take_first(l))) {
-		__atomic_fetch_sub(&waiting, 1, __ATOMIC_RELAXED);
 		free(s);
 	}
 }

@@ -13,6 +13,7 @@
  */
 #include "link/linkage.h"
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
 
@@ -36,11 +37,14 @@ static void list(struct xs_link *l, struct xs_chan *c)
 		c->next->prev = c;
 	l->chans = c;
 	l->chans_n++;
+	l->idle_since = 0;
 	xs_lock_drop(&l->lock);
 }
 
 static void unlist(struct xs_link *l, struct xs_chan *c)
 {
+	bool last;
+
 	xs_credit_forget(l, c);
 	xs_lock_take(&l->lock);
 	if (c->prev)
@@ -49,8 +53,11 @@ static void unlist(struct xs_link *l, struct xs_chan *c)
 		l->chans = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
-	l->chans_n--;
+	last = !--l->chans_n;
+	l->idle_since = last ? xs_now_ns() : 0;
 	xs_lock_drop(&l->lock);
+	if (last)
+		xs_link_idle(l);
 }
 
 struct xs_chan *xs_segchan_new(struct xs_link *l, struct xs_id_key key, struct xs_id_key peer,

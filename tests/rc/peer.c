@@ -155,6 +155,13 @@ static void grant(struct xs_link *l)
 }
 
 /* --- upcalls ---------------------------------------------------------------------------------- */
+enum xs_reason xs_link_admit(const struct xs_carrier_ops *ops, const struct sockaddr_storage *peer)
+{
+	(void)ops;
+	(void)peer;
+	return (enum xs_reason)shared->refuse;
+}
+
 struct xs_link *xs_link_incoming(const struct xs_carrier_ops *ops, struct xs_conduit *c,
 				 const struct sockaddr_storage *peer,
 				 const struct sockaddr_storage *local)

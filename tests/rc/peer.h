@@ -43,6 +43,7 @@ int peer_send(struct xs_link *l, enum xs_lane lane, uint8_t kind, uint8_t flags,
 /* What the two processes tell each other beside the link. */
 struct shared {
 	_Atomic int listening, spin, quit;
+	_Atomic int refuse; /* enum xs_reason */
 	_Atomic uint64_t bytes, wrong, links, downs, early, copy;
 };
 

@@ -183,12 +183,19 @@ static void check_death(void)
 
 static void check_refusals(void)
 {
+	static const enum xs_reason refusals[] = {XS_R_UNTRUSTED, XS_R_KEY, XS_R_NO_MEMORY};
 	struct sockaddr_storage nowhere = at_port(PORT);
 	enum xs_reason why;
 
 	claim(!dial(at_port(PORT + 1), &why) && why == XS_R_NO_SHIM,
 	      "nobody listens there: no-shim");
 	((struct sockaddr_in *)&nowhere)->sin_addr.s_addr = htonl(0xc6336401); /* 198.51.100.1 */
+	for (unsigned i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		shared->refuse = (int)refusals[i];
+		claim(!dial(at_port(PORT), &why) && why == refusals[i],
+		      "a refusal brings its reason");
+	}
+	shared->refuse = XS_R_NONE;
 	claim(!dial(nowhere, &why) && why == XS_R_NO_ROUTE, "no way to get there: no-route");
 }
 

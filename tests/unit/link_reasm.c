@@ -146,6 +146,31 @@ static void test_nonsense(void)
 	xs_reasm_free(&r);
 }
 
+/* Single bytes with gaps between them: memory for some windows, not two thousand. */
+static void test_crumbs(void)
+{
+	struct xs_reasm r = {.give_back = give_back};
+	enum xs_placed got = XS_PLACED_COPIED;
+	uint8_t byte = 1;
+	uint64_t at;
+
+	xs_reasm_reset(&r, 0);
+	for (at = 1; at < XS_WINDOW_MAX && got == XS_PLACED_COPIED; at += 2)
+		got = xs_reasm_place(&r, at, &byte, 1, NULL);
+	CHECK_EQ(got, XS_PLACED_BAD);
+	CHECK(r.room <= 4u * XS_WINDOW_MAX);
+	xs_reasm_reset(&r, 0);
+	CHECK_EQ(r.room, 0);
+	/* The worst that an honest sender does: pieces that just don't fit behind each other. */
+	for (at = 0; at + 1025 <= XS_WINDOW_MAX; at += 1025) {
+		uint8_t some[1025] = {0};
+
+		CHECK_EQ(xs_reasm_place(&r, at, some, sizeof(some), NULL), XS_PLACED_COPIED);
+	}
+	xs_reasm_free(&r);
+	CHECK_EQ(r.room, 0);
+}
+
 int main(void)
 {
 	for (uint32_t i = 0; i < STREAM; i++)
@@ -154,5 +179,6 @@ int main(void)
 		fuzz_once();
 	test_cut();
 	test_nonsense();
+	test_crumbs();
 	return check_done();
 }

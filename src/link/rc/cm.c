@@ -6,6 +6,7 @@
  * An event is copied and acknowledged before it is acted on: destroying an id waits for its events.
  */
 #include "link/rc/cm.h"
+#include "base/clock.h"
 #include "base/highfd.h"
 #include "base/log.h"
 #include "base/rawsys.h"
@@ -18,12 +19,15 @@
 #include <sys/epoll.h>
 
 #define RESOLVE_MS 2000
+#define AGAIN_NS (5 * XS_NS_PER_S)
 #define BACKLOG 64
 #define ACK_TIMEOUT 14
 #define RETRY_COUNT 6
 
 struct xs_rdv {
-	struct xs_rc_id id;
+	struct xs_rc_id id; /* without an id: closed with all, or its device has gone */
+	struct sockaddr_storage at;
+	bool lost; /* the latter */
 	struct xs_rdv *next;
 };
 
@@ -72,21 +76,22 @@ void xs_cm_free(struct xs_rc_id *i)
 	free(i);
 }
 
-void xs_cm_refuse(struct xs_rc_id *i)
+void xs_cm_refuse(struct xs_rc_id *i, enum xs_reason why)
 {
-	struct xs_cm_request say = {.version = XS_WIRE_VERSION};
+	struct xs_cm_refusal say = {.version = XS_WIRE_VERSION, .reason = (uint16_t)why};
 
+	memcpy(say.mark, XS_CM_MARK, sizeof(say.mark));
 	xs_rdma.reject(i->id, &say, sizeof(say));
 }
 
-void xs_cm_part(struct xs_rc_id *i)
+void xs_cm_part(struct xs_rc_id *i, enum xs_reason why)
 {
 	if (!i->id)
 		return;
 	if (i->requested)
 		xs_rdma.disconnect(i->id);
 	else if (i->role == XS_CM_PASSIVE)
-		xs_cm_refuse(i);
+		xs_cm_refuse(i, why);
 }
 
 int xs_cm_qp_attr(struct xs_rc_id *i, enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask)
@@ -189,10 +194,52 @@ static enum xs_reason bind_error(int err)
 	}
 }
 
+static enum xs_reason open_rdv(struct xs_rdv *r)
+{
+	enum xs_reason why;
+
+	if (xs_rdma.create_id(channel, &r->id.id, &r->id, RDMA_PS_TCP)) {
+		r->id.id = NULL;
+		return XS_R_NO_DESCRIPTOR;
+	}
+	if (!xs_rdma.bind_addr(r->id.id, (struct sockaddr *)&r->at) &&
+	    !xs_rdma.listen(r->id.id, BACKLOG))
+		return XS_R_NONE;
+	why = bind_error(errno);
+	XS_LOG(INFO, "rc: no rendezvous: %s", xs_reason_name(why));
+	xs_rdma.destroy_id(r->id.id);
+	r->id.id = NULL;
+	return why;
+}
+
+/* Those whose device went away: it, or another one with the address, may be there now. */
+static void listen_again(struct xs_timer *t)
+{
+	bool more = false;
+
+	for (struct xs_rdv *r = rendezvous; r; r = r->next) {
+		if (r->lost)
+			r->lost = channel && open_rdv(r) != XS_R_NONE;
+		more |= r->lost;
+	}
+	if (more)
+		xs_timer_set(t, xs_now_ns() + AGAIN_NS);
+}
+
+static void device_gone(struct xs_rdv *r)
+{
+	static struct xs_timer timer = {.fn = listen_again};
+
+	XS_LOG(INFO, "rc: the rendezvous' device is gone");
+	xs_rdma.destroy_id(r->id.id);
+	r->id.id = NULL;
+	r->lost = true;
+	xs_timer_set(&timer, xs_now_ns() + AGAIN_NS);
+}
+
 enum xs_reason xs_cm_listen(const struct sockaddr_storage *bound,
 			    const struct sockaddr_storage *local, struct xs_rdv **out)
 {
-	struct sockaddr_storage at = *bound;
 	enum xs_reason why = xs_cm_open();
 	struct xs_rdv *r;
 
@@ -202,15 +249,9 @@ enum xs_reason xs_cm_listen(const struct sockaddr_storage *bound,
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return XS_R_NO_MEMORY;
-	if (xs_rdma.create_id(channel, &r->id.id, &r->id, RDMA_PS_TCP)) {
-		free(r);
-		return XS_R_NO_DESCRIPTOR;
-	}
-	if (xs_rdma.bind_addr(r->id.id, (struct sockaddr *)&at) ||
-	    xs_rdma.listen(r->id.id, BACKLOG)) {
-		why = bind_error(errno);
-		XS_LOG(INFO, "rc: no rendezvous: %s", xs_reason_name(why));
-		xs_rdma.destroy_id(r->id.id);
+	r->at = *bound;
+	why = open_rdv(r);
+	if (why) {
 		free(r);
 		return why;
 	}
@@ -253,7 +294,8 @@ static bool next_event(struct event *e)
 	e->status = ev->status;
 	e->id = ev->id;
 	e->len = 0;
-	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST && ev->param.conn.private_data) {
+	if ((ev->event == RDMA_CM_EVENT_CONNECT_REQUEST || ev->event == RDMA_CM_EVENT_REJECTED) &&
+	    ev->param.conn.private_data) {
 		e->len = ev->param.conn.private_data_len;
 		if (e->len > sizeof(e->data))
 			e->len = sizeof(e->data);
@@ -281,6 +323,21 @@ static void requested(const struct event *e)
 	xs_meet_requested(i);
 }
 
+/* Why a peer of ours has refused; NONE: it said nothing that we know. */
+static enum xs_reason refusal(const struct event *e)
+{
+	struct xs_cm_refusal said;
+
+	if (e->type != RDMA_CM_EVENT_REJECTED || e->len < sizeof(said))
+		return XS_R_NONE;
+	memcpy(&said, e->data, sizeof(said));
+	if (memcmp(said.mark, XS_CM_MARK, sizeof(said.mark)) != 0)
+		return XS_R_NONE;
+	if (said.version != XS_WIRE_VERSION)
+		return XS_R_VERSION;
+	return said.reason < XS_R_COUNT ? (enum xs_reason)said.reason : XS_R_NONE;
+}
+
 static void on_channel(struct xs_fdwatch *w, uint32_t events)
 {
 	struct event e;
@@ -293,8 +350,10 @@ static void on_channel(struct xs_fdwatch *w, uint32_t events)
 		XS_LOG(DEBUG, "rc: cm says %s, status %d", xs_rdma.event_str(e.type), e.status);
 		if (e.type == RDMA_CM_EVENT_CONNECT_REQUEST)
 			requested(&e);
+		else if (i->role == XS_CM_LISTENER && e.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+			device_gone((struct xs_rdv *)i);
 		else if (i->role != XS_CM_LISTENER)
-			xs_meet_event(i, e.type);
+			xs_meet_event(i, e.type, refusal(&e));
 	}
 }
 
@@ -307,6 +366,7 @@ void xs_cm_close_all(void)
 		if (r->id.id)
 			xs_rdma.destroy_id(r->id.id);
 		r->id.id = NULL;
+		r->lost = false;
 	}
 	if (!channel)
 		return;

@@ -128,7 +128,7 @@ static void begin_drain(struct xs_conduit *c)
 		if (l->connected)
 			xs_lane_mark(l);
 		if (l->id)
-			xs_cm_part(l->id);
+			xs_cm_part(l->id, (enum xs_reason)atomic_load(&c->failed));
 	}
 	c->drain_until = xs_now_ns() + DRAIN_NS;
 	drain(c);
@@ -191,7 +191,7 @@ enum xs_reason xs_conduit_build(struct xs_conduit *c, struct ibv_context *theirs
 		struct xs_rc_lane *l = &c->lane[i];
 
 		if (xs_lane_init(l, c, (enum xs_lane)i))
-			why = XS_R_NO_MEMORY;
+			why = atomic_load(&d->refused) ? XS_R_MEMLOCK : XS_R_NO_MEMORY;
 		else if (xs_verbs_qp_make(l) || !xs_dev_table_add(d, l))
 			why = XS_R_NO_QP;
 	}
@@ -276,10 +276,6 @@ static bool hit(struct xs_rc_dev *d, struct xs_rc_lane *l, const struct xs_rc_ev
 		return l->port == ev->port;
 	case IBV_EVENT_GID_CHANGE:
 		return l->port == ev->port && gid_changed(d, l);
-	case IBV_EVENT_DEVICE_FATAL:
-	case IBV_EVENT_CQ_ERR:
-	case IBV_EVENT_SRQ_ERR:
-		return true;
 	default:
 		return false;
 	}
@@ -308,6 +304,9 @@ void xs_conduit_event(struct xs_rc_dev *d, const struct xs_rc_event *ev)
 		qp_event(ev->qp->qp_context, ev);
 		return;
 	}
+	if (ev->type == IBV_EVENT_DEVICE_FATAL || ev->type == IBV_EVENT_CQ_ERR ||
+	    ev->type == IBV_EVENT_SRQ_ERR)
+		xs_dev_break(d);
 	for (struct xs_conduit *c = d->conduits; c; c = c->next)
 		if (hit(d, &c->lane[XS_LANE_SMALL], ev) || hit(d, &c->lane[XS_LANE_BULK], ev))
 			xs_conduit_fail(c, XS_R_LINK_LOST);

@@ -2,8 +2,8 @@
 /*
  * A device: one context, protection domain, completion queue and channel, and a shared receive
  * queue per lane, for all links of the process. It's opened with the first link and closed by a
- * change of credentials, or when it serves no link and too many receive entries count as lost
- * (rq.c).
+ * change of credentials, or when it serves no link and is broken, or too many receive entries count
+ * as lost (rq.c).
  *
  * Queue pairs are found by number in an open-addressed table that only the progress thread changes;
  * a completion names a queue pair, so an entry that a poller needs can't go away under it: it's
@@ -308,6 +308,42 @@ static enum xs_reason start(struct xs_rc_dev *d)
 	return err < 0 ? reason_of(err) : XS_R_NONE;
 }
 
+static void forget(struct xs_rc_dev *d)
+{
+	struct xs_rc_dev **at = &devices;
+
+	while (*at && *at != d)
+		at = &(*at)->next;
+	if (*at)
+		*at = d->next;
+	XS_LOG(INFO, "rc: device %s closed", d->name);
+	close_dev(d);
+}
+
+static void end_broken(struct xs_work *w)
+{
+	struct xs_rc_dev *d, *next;
+
+	(void)w;
+	for (d = devices; d; d = next) {
+		next = d->next;
+		if (!atomic_load(&d->broken))
+			continue;
+		for (struct xs_conduit *c = d->conduits; c; c = c->next)
+			xs_conduit_fail(c, XS_R_LINK_LOST);
+		if (!d->links)
+			forget(d);
+	}
+}
+
+void xs_dev_break(struct xs_rc_dev *d)
+{
+	static struct xs_work work = {.fn = end_broken};
+
+	atomic_store(&d->broken, true);
+	xs_progress_post(&work);
+}
+
 struct xs_rc_dev *xs_dev_get(struct ibv_context *theirs, enum xs_reason *why)
 {
 	const char *name = theirs->device->name;
@@ -316,7 +352,15 @@ struct xs_rc_dev *xs_dev_get(struct ibv_context *theirs, enum xs_reason *why)
 	xs_verbs_hide(theirs);
 	for (d = devices; d; d = d->next)
 		if (strcmp(d->name, name) == 0)
-			return d;
+			break;
+	if (d && !atomic_load(&d->broken))
+		return d;
+	if (d && d->links) {
+		*why = XS_R_RETRY; /* it closes with its last link */
+		return NULL;
+	}
+	if (d)
+		forget(d);
 	d = alloc_dev(name);
 	*why = d ? start(d) : XS_R_NO_MEMORY;
 	if (*why) {
@@ -330,18 +374,6 @@ struct xs_rc_dev *xs_dev_get(struct ibv_context *theirs, enum xs_reason *why)
 	XS_LOG(INFO, "rc: device %s opened, completion queue of %u, chunks of %zu", name, d->cqe,
 	       xs_slab_size(d->rq[XS_LANE_BULK].slab));
 	return d;
-}
-
-static void forget(struct xs_rc_dev *d)
-{
-	struct xs_rc_dev **at = &devices;
-
-	while (*at && *at != d)
-		at = &(*at)->next;
-	if (*at)
-		*at = d->next;
-	XS_LOG(INFO, "rc: device %s closed", d->name);
-	close_dev(d);
 }
 
 void xs_dev_close_all(void)
@@ -412,7 +444,7 @@ void xs_dev_leave(struct xs_rc_dev *d, struct xs_conduit *c)
 	d->cqe_used -= SQ_ROOM;
 	for (int i = 0; i < XS_LANES; i++)
 		xs_rq_release(&d->rq[i], c->entries[i], c->lane[i].ready);
-	if (!d->links && d->rq[XS_LANE_BULK].lost > LOST_LIMIT)
+	if (!d->links && (d->rq[XS_LANE_BULK].lost > LOST_LIMIT || atomic_load(&d->broken)))
 		forget(d);
 }
 

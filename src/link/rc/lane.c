@@ -254,9 +254,12 @@ static bool deliver(struct xs_rc_lane *l, struct xs_rc_rx *rx)
 	return false;
 }
 
-/* A segment of a conduit that isn't up: waits. */
+/* A segment of a conduit that isn't up: waits. A peer gets no more entries by that than it's
+ * promised when it's up. */
 static void keep_early(struct xs_rc_dev *d, struct xs_rc_lane *l, struct xs_rc_rx *rx)
 {
+	if (l->c->early++ > l->c->entries[XS_LANE_SMALL] + l->c->entries[XS_LANE_BULK])
+		xs_conduit_fail(l->c, XS_R_INTERNAL);
 	xs_conduit_hold(l->c);
 	rx->buf.conduit = l->c;
 	rx->next = NULL;
@@ -294,6 +297,7 @@ static void serve_early(struct xs_rc_dev *d)
 		enum verdict v = judge(c);
 
 		next = rx->next;
+		c->early--;
 		if (v == KEEP)
 			keep_early(d, &c->lane[rx->buf.lane], rx);
 		else if (v == DROP || !deliver(&c->lane[rx->buf.lane], rx))

@@ -137,9 +137,10 @@ void xs_meet_forget(struct xs_rc_id *i)
 	halves_n--;
 }
 
-static void turn_away(struct xs_rc_id *i)
+static void turn_away(struct xs_rc_id *i, enum xs_reason why)
 {
-	xs_cm_refuse(i);
+	XS_LOG(INFO, "rc: a request is refused: %s", xs_reason_name(why));
+	xs_cm_refuse(i, why);
 	xs_cm_free(i);
 }
 
@@ -151,7 +152,7 @@ static void half_timer(struct xs_timer *t)
 	for (i = halves; i; i = next) {
 		next = i->next;
 		if (i->deadline <= now)
-			turn_away(i);
+			turn_away(i, XS_R_RETRY);
 	}
 	if (halves)
 		xs_timer_set(t, now + HALF_NS);
@@ -160,7 +161,7 @@ static void half_timer(struct xs_timer *t)
 void xs_meet_close(void)
 {
 	while (halves)
-		turn_away(halves);
+		turn_away(halves, XS_R_RETRY);
 }
 
 static enum xs_reason accept_lane(struct xs_rc_lane *l)
@@ -186,15 +187,15 @@ static void join(struct xs_rc_id *a, struct xs_rc_id *b)
 	enum xs_reason why;
 
 	if (!c) {
-		turn_away(a);
-		turn_away(b);
+		turn_away(a, XS_R_NO_MEMORY);
+		turn_away(b, XS_R_NO_MEMORY);
 		return;
 	}
 	take_lane(c, a);
 	take_lane(c, b);
 	xs_cm_addresses(a, &local, &peer);
 	c->link = xs_link_incoming(&xs_rc_ops, c, &peer, &local);
-	why = c->link ? xs_conduit_build(c, a->id->verbs) : XS_R_UNTRUSTED;
+	why = c->link ? xs_conduit_build(c, a->id->verbs) : XS_R_NO_MEMORY;
 	if (!why)
 		why = accept_lane(a->lane);
 	if (!why)
@@ -212,13 +213,28 @@ static struct xs_rc_id *other_half(const struct xs_rc_id *mine)
 	return NULL;
 }
 
+/* Nothing is kept of a request from where nobody is trusted. */
+static enum xs_reason acceptable(const struct xs_rc_id *i)
+{
+	struct sockaddr_storage peer, local;
+
+	if (i->req.version != XS_WIRE_VERSION)
+		return XS_R_VERSION;
+	if (i->req.lane >= XS_LANES)
+		return XS_R_INTERNAL;
+	if (halves_n >= MAX_HALVES)
+		return XS_R_RETRY;
+	xs_cm_addresses(i, &local, &peer);
+	return xs_link_admit(&xs_rc_ops, &peer);
+}
+
 void xs_meet_requested(struct xs_rc_id *i)
 {
+	enum xs_reason why = acceptable(i);
 	struct xs_rc_id *other;
 
-	if (i->req.version != XS_WIRE_VERSION || i->req.lane >= XS_LANES ||
-	    halves_n >= MAX_HALVES) {
-		turn_away(i);
+	if (why) {
+		turn_away(i, why);
 		return;
 	}
 	other = other_half(i);
@@ -272,11 +288,11 @@ static void half_event(struct xs_rc_id *i, enum xs_reason why)
 		xs_cm_free(i);
 }
 
-void xs_meet_event(struct xs_rc_id *i, enum rdma_cm_event_type type)
+void xs_meet_event(struct xs_rc_id *i, enum rdma_cm_event_type type, enum xs_reason refusal)
 {
 	for (unsigned n = 0; n < sizeof(rules) / sizeof(rules[0]); n++) {
 		const struct rule *r = &rules[n];
-		enum xs_reason why = r->why;
+		enum xs_reason why = refusal ? refusal : r->why;
 
 		if (r->type != type)
 			continue;

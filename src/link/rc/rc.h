@@ -70,6 +70,7 @@ struct xs_rc_dev {
 	struct xs_pool_reg pool;
 	bool attached, polled, watched;
 	_Atomic bool refused;  /* memory couldn't be registered: the memlock limit */
+	_Atomic bool broken;   /* nothing new is made on it; it's closed with its last link */
 	_Atomic uint32_t refs; /* the list's and one per conduit */
 	struct xs_poller poller;
 	struct xs_fdwatch async;
@@ -138,6 +139,7 @@ struct xs_conduit {
 	struct xs_timer timer; /* connecting: gives up; draining: looks again */
 	uint64_t drain_until, empty_mark;
 	uint32_t entries[XS_LANES];
+	uint32_t early; /* polling thread: segments that came before it was up */
 	struct xs_rc_lane lane[XS_LANES];
 	_Atomic uint64_t rnr, dropped;
 };
@@ -206,6 +208,8 @@ struct xs_rc_lane *xs_dev_lane(struct xs_rc_dev *d, uint32_t qpn);
 /* The conduit is up: what came too early is served. */
 void xs_dev_kick(struct xs_rc_dev *d);
 void xs_dev_put(struct xs_rc_dev *d);
+/* It can't be used any more. Any thread, any lock. */
+void xs_dev_break(struct xs_rc_dev *d);
 void xs_dev_close_all(void);
 void xs_dev_fork_child(void);
 
@@ -247,7 +251,7 @@ enum xs_reason xs_cm_connect(struct xs_conduit *c, const struct sockaddr_storage
 int xs_cm_qp_attr(struct xs_rc_id *id, enum ibv_qp_state state, struct ibv_qp_attr *attr,
 		  int *mask);
 /* Says goodbye to the peer, or refuses it. */
-void xs_cm_part(struct xs_rc_id *id);
+void xs_cm_part(struct xs_rc_id *id, enum xs_reason why);
 void xs_cm_free(struct xs_rc_id *id);
 void xs_cm_close_all(void);
 void xs_cm_fork_child(void);

@@ -52,8 +52,10 @@ static void post_back(struct xs_rc_rq *q) XS_REQUIRES(q->lock)
 			q->back = q->back->next;
 		}
 		r = xs_verbs_post_recv(q, wr);
-		if (r)
+		if (r) {
 			XS_LOG(ERROR, "rc: %u receive entries can't be posted: error %d", n, -r);
+			xs_dev_break(q->dev);
+		}
 	}
 	atomic_store_explicit(&q->backs, 0, memory_order_relaxed);
 }
