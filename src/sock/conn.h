@@ -124,7 +124,7 @@ struct xs_sock {
 	uint64_t twin_fin_at;	  /* the twin's FIN came where bytes may be missing: since then */
 	uint32_t sndbuf;	  /* SO_SNDBUF as the program set it; 0: not */
 	bool lowat;		  /* SO_RCVLOWAT was set: ask for it */
-	bool blocks;		  /* no O_NONBLOCK when last asked: a hint, for spins only */
+	_Atomic bool blocks;	  /* no O_NONBLOCK when last asked: a hint, for spins only */
 	bool settled;		  /* steady when last looked at, and no event since */
 	bool resting;		  /* the timer will do what can wait for a quiet moment */
 	bool eof;		  /* the in-band FIN was read */

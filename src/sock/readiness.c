@@ -311,20 +311,21 @@ static void ask_timeout(int fd, struct xs_block *b)
 
 int xs_may_block(struct xs_sock *s, int fd, int flags, struct xs_block *b, bool spins)
 {
-	bool spun = false;
+	bool spun = false, blocks;
 
 	if (!b->since)
 		b->since = xs_now_ns();
 	if (flags & MSG_DONTWAIT)
 		return -EAGAIN;
-	if (spins && s->blocks) {
+	if (spins && atomic_load_explicit(&s->blocks, memory_order_relaxed)) {
 		spun = true;
 		if (spin(s, b->want))
 			return 1;
 	}
 	if (!b->asked) {
-		s->blocks = !xs_nonblocking(fd, flags);
-		if (!s->blocks)
+		blocks = !xs_nonblocking(fd, flags);
+		atomic_store_explicit(&s->blocks, blocks, memory_order_relaxed);
+		if (!blocks)
 			return -EAGAIN;
 		ask_timeout(fd, b);
 	}
