@@ -34,6 +34,7 @@ LIB_LDFLAGS = -shared -Wl,-soname,libxshim.so -Wl,-z,now -Wl,-z,relro -Wl,-z,nod
 	-Wl,--version-script=$(O)/exports.map $(if $(SAN),,-Wl,-z,defs)
 LIBS := -ldl
 
+comma := ,
 objects = $(patsubst %.c,$(O)/%.o,$(wildcard $(1)))
 
 BASE_O := $(call objects,src/base/*.c)
@@ -157,9 +158,11 @@ tsan: ## unit tests and behaviour under ThreadSanitizer
 	@$(MAKE) SAN=thread BUILD=$(BUILD)-thread programs
 	@XS_SAN=thread BUILD=$(BUILD)-thread $(RUN) unit behaviour
 
+FUZZ_CC := $(if $(shell command -v clang),clang,$(CC))
 fuzz: ## hostile input, for XS_FUZZ_SECONDS each
-	@$(MAKE) SAN=address BUILD=$(BUILD)-address programs
-	@XS_SAN=address BUILD=$(BUILD)-address $(RUN) fuzz
+	@$(MAKE) CC=$(FUZZ_CC) SAN=address,undefined$(if $(filter clang,$(FUZZ_CC)),$(comma)fuzzer-no-link) \
+		BUILD=$(BUILD)-fuzz fuzz-programs
+	@BUILD=$(BUILD)-fuzz $(RUN) fuzz
 
 cover: ## unit and host tests with line coverage
 	@$(MAKE) BUILD=$(BUILD)-cover EXTRA_CFLAGS=--coverage LDFLAGS=--coverage programs
@@ -184,7 +187,7 @@ deb: all ## a Debian package in BUILD
 	@scripts/make-deb $(BUILD) $(VERSION)
 
 clean: ## remove BUILD and its siblings
-	rm -rf $(BUILD) $(BUILD)-address $(BUILD)-undefined $(BUILD)-thread $(BUILD)-cover
+	rm -rf $(BUILD) $(BUILD)-fuzz $(BUILD)-address $(BUILD)-undefined $(BUILD)-thread $(BUILD)-cover
 
 help: ## this list
 	@sed -n 's/^\([a-z%-]*\):[^#]*## \(.*\)/  \1|\2/p' Makefile | sort | column -t -s '|'

@@ -162,7 +162,7 @@ static uint32_t random_events(void)
 
 static void control(struct xs_sock *s, unsigned set, int op, uint32_t events, unsigned id)
 {
-	struct epoll_event ev = {.events = events, .data.u32 = id};
+	struct epoll_event ev = {.events = events, .data.u64 = id};
 	int a = xs_ep_ctl(ours[set], op, s->fd, &ev);
 	int b = xs_real.epoll_ctl(kernel[set], op, s->hfd, &ev);
 
