@@ -142,7 +142,7 @@ void xs_orphan_look(struct xs_sock *s)
 	bool over;
 
 	if (!xs_conn_fresh(s)) {
-		s->peer_rst = true;
+		xs_conn_abort(s);
 		bury(s, "reset");
 		return;
 	}
@@ -336,8 +336,9 @@ void xs_fd_stale(struct xs_obj *o, int fd)
 			xs_tuple_del(s);
 		if (s->pairing == XS_PAIR_ASKING)
 			xs_pair_forget(s);
-		s->peer_rst = s->chan != NULL;
 		s->fd = -1;
+		if (s->chan)
+			xs_conn_abort(s);
 		xs_conn_finish(s, "closed");
 	} else if (s->fd == fd) {
 		renumber(s, xs_fd_other_name(s, fd));

@@ -6,6 +6,7 @@
  *   early   ... and before it has read up to where the plane begins
  *   late    the peer goes on writing to us who have closed
  *   stolen  the number that is left is taken by somebody else meanwhile
+ *   raw     the close goes past the library, and the peer's writes end all the same
  */
 #include <dirent.h>
 #include <sys/stat.h>
@@ -90,6 +91,16 @@ static void server(void)
 		hear('z');
 		return;
 	}
+	if (is("raw")) {
+		put_all(fd, buf, 1000);
+		hear('c');
+		while (send(fd, buf, sizeof(buf), MSG_NOSIGNAL) > 0)
+			;
+		say("writing ends with %s",
+		    errno == EPIPE || errno == ECONNRESET ? "an error" : "none");
+		CALL(close(fd));
+		return;
+	}
 	hear('c');
 	if (is("stolen"))
 		CALL(get_all(fd, buf, 1000));
@@ -129,6 +140,15 @@ static void client(void)
 		hear('d');
 		await_none_left();
 		tell('z');
+		return;
+	}
+	if (is("raw")) {
+		get_all(fd, buf, 1000);
+		tell('c');
+		await_readable(fd, 1000);
+		MUST(syscall(SYS_close, fd));
+		say("%s", socket(AF_UNIX, SOCK_STREAM, 0) == fd ? "re-used" : "another number");
+		await_none_left();
 		return;
 	}
 	put_all(fd, buf, 1000);
