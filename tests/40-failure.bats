@@ -36,3 +36,17 @@ returned() {
 			"$TESTS/oracle/run" --plane test --bare 1 killrounds $rounds "${faults##*=}"
 	done
 }
+
+@test "writers for whom there's no memory go back to TCP, and no program sees it" {
+	local kept=$BATS_TEST_TMPDIR/kept
+	need_plane
+	XSHIM_POOL_MAX=2m ORACLE_SECONDS=60 "$TESTS/oracle/run" --plane test --bare 1 --keep "$kept" \
+		manykept
+	[ "$(jq -s '[.[] | select(.tx.reason == "no-memory")] | length' "$kept/report")" -gt 0 ]
+}
+
+@test "stalled directions upgrade again when their time has come, with nobody to remind them" {
+	need_plane
+	# Late messages set timers of their own before the one that matters.
+	XSHIM_TESTPLANE=delay_us=3000 "$TESTS/oracle/run" --plane test --bare 1 again
+}

@@ -95,10 +95,18 @@ static void back_off(struct xs_sock *s, enum xs_reason why)
 	xs_drive_in(s, s->backoff_ms);
 }
 
+/* On the kernel already: a reason that lasts isn't hidden by one that comes later. */
+static bool says_more(enum xs_reason old, enum xs_reason why)
+{
+	if (xs_reason_class(why) == XS_CLASS_FINAL)
+		return xs_reason_class(old) != XS_CLASS_FINAL;
+	return xs_reason_class(old) <= XS_CLASS_WAITING;
+}
+
 /* The epoch is over for S; `plane`: it had been on the plane. */
 static void tx_left(struct xs_sock *s, bool plane, enum xs_reason why)
 {
-	if (plane || why != XS_R_EXITING) /* the end doesn't hide why it was there already */
+	if (plane || says_more(s->tx_why, why))
 		s->tx_why = why;
 	back_off(s, why);
 	if (!plane) { /* READY is void: the kernel alone again */
