@@ -77,6 +77,7 @@ static void bury(struct xs_sock *s, const char *end)
 		xs_conn_fresh(s); /* or was it closed behind our back, and its number re-used? */
 	int fd = s->fd;
 
+	xs_heirs_release(s); /* it looks at the twin */
 	s->fd = -1;
 	s->orphan = s->leaving = false;
 	xs_conn_finish(s, end);

@@ -70,7 +70,8 @@ static void answer_one(struct xs_sock *s, void *arg)
 	xs_conn_enter(s);
 	if (!s->child_asks) {
 		s->child_asks = true;
-		xs_return_announce(s);
+		if (!s->rx.frozen) /* else it is on its way already */
+			xs_return_announce(s);
 		s->pin = XS_R_FORKED;
 		s->rx.pinned = s->tx.giving = s->rx.frozen = true;
 		xs_return_tx(s, XS_R_FORKED);
@@ -175,6 +176,11 @@ static void tell(struct xs_sock *s, uint32_t what)
 {
 	if (atomic_exchange(word_of(s), what) != what)
 		xs_sys(__NR_futex, word_of(s), FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+bool xs_heirs_told(const struct xs_sock *s)
+{
+	return s->word && s->estate == mine && atomic_load(word_of(s)) == DONE;
 }
 
 void xs_heirs_look(struct xs_sock *s)

@@ -18,6 +18,8 @@ void xs_heirs_end(struct xs_sock *s);
 void xs_heirs_look(struct xs_sock *s);
 /* The owner is done with s, one way or the other: heirs may use it now. */
 void xs_heirs_release(struct xs_sock *s);
+/* Heirs have been told that it's whole, and may use it. */
+bool xs_heirs_told(const struct xs_sock *s);
 /* May another process have it, by a fork or because it was passed on? Once all children that were
  * forked have ended, or are other programs, it's the owner's alone again. */
 bool xs_heirs_maybe(struct xs_sock *s);

@@ -247,7 +247,7 @@ setup() {
 
 @test "whoever inherits a connection, and however its owner goes, it works" {
 	local how
-	for how in leave exec grandchild orphaned own pending reset full killed gone; do
+	for how in leave exec grandchild orphaned own pending reset full killed gone flood; do
 		same_as_kernel heirs $how
 	done
 }

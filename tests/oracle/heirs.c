@@ -11,10 +11,11 @@
  *   full        the owner has written more than the peer reads, and leaves
  *   killed      the owner is killed when the child has it already
  *   gone        the child has ended, and the peer is stopped while the owner closes
+ *   flood       the owner closes in the middle of what the peer writes, again and again
  */
 #include "oracle.h"
 
-enum { FULL_BYTES = 4 << 20 };
+enum { FULL_BYTES = 4 << 20, FLOOD_BYTES = 256 << 10, ROUNDS = 5 };
 
 static char buf[64];
 
@@ -196,6 +197,56 @@ static void gone(int fd)
 	hear('g');
 }
 
+static uint64_t sum_of(int fd, size_t n)
+{
+	uint64_t sum = 0;
+	unsigned char b[64];
+
+	for (size_t part; n && (part = get_all(fd, b, n < sizeof(b) ? n : sizeof(b))); n -= part)
+		for (size_t i = 0; i < part; i++)
+			sum = sum * 31 + b[i];
+	return sum;
+}
+
+static void flood(int fd)
+{
+	int listener = oracle_listener(AF_INET);
+
+	close(fd);
+	tell_num(oracle_port(listener));
+	for (int i = 0; i < ROUNDS; i++) {
+		fd = (int)MUST(accept(listener, NULL, NULL));
+		warm_echo(fd);
+		say("before the fork: %llx", (unsigned long long)sum_of(fd, FLOOD_BYTES / 4));
+		if (!fork()) {
+			oracle_slot(2 + i);
+			say("after: %llx",
+			    (unsigned long long)sum_of(fd, FLOOD_BYTES - FLOOD_BYTES / 4));
+			put_all(fd, "over", 4);
+			_exit(0);
+		}
+		close(fd);
+	}
+}
+
+static void flood_client(void)
+{
+	static char bytes[FLOOD_BYTES];
+	int port = (int)hear_num();
+
+	fill(bytes, sizeof(bytes), 5);
+	for (int i = 0; i < ROUNDS; i++) {
+		int fd = oracle_dial(port);
+
+		warm_ping(fd);
+		for (size_t at = 0; at < sizeof(bytes); at += 64)
+			put_all(fd, bytes + at, 64);
+		CALL(get_all(fd, buf, 4));
+		CALL(recv(fd, buf, 1, 0));
+		CALL(close(fd));
+	}
+}
+
 static void killed(int fd)
 {
 	if (fork())
@@ -215,6 +266,7 @@ static const struct {
 	{"leave", leave},	{"exec", execs},      {"grandchild", grandchild},
 	{"orphaned", orphaned}, {"pending", pending}, {"reset", reset},
 	{"full", full},		{"killed", killed},   {"gone", gone},
+	{"flood", flood},
 };
 
 static void server(void)
@@ -273,6 +325,10 @@ static void client(void)
 		tell_num(getpid());
 		CALL(get_all(fd, buf, 8));
 		CALL(recv(fd, buf, 1, 0));
+		return;
+	}
+	if (!strcmp(how, "flood")) {
+		flood_client();
 		return;
 	}
 	if (!strcmp(how, "gone")) {
