@@ -124,6 +124,7 @@ struct xs_sock {
 	uint64_t twin_fin_at;	  /* the twin's FIN came where bytes may be missing: since then */
 	uint32_t sndbuf;	  /* SO_SNDBUF as the program set it; 0: not */
 	bool lowat;		  /* SO_RCVLOWAT was set: ask for it */
+	bool inq;		  /* TCP_INQ is on */
 	_Atomic bool blocks;	  /* no O_NONBLOCK when last asked: a hint, for spins only */
 	bool settled;		  /* steady when last looked at, and no event since */
 	bool resting;		  /* the timer will do what can wait for a quiet moment */
@@ -265,6 +266,8 @@ static inline void xs_rx_left_twin(struct xs_sock *s, size_t n, size_t data)
 }
 
 /* --- stream_rx.c, stream_tx.c ---------- */
+/* inq.c: TCP_INQ's control message, into `room` bytes of msg->msg_control. No lock. */
+void xs_inq_put(struct xs_sock *s, struct msghdr *msg, size_t room);
 /* Bytes that a read would give now from plane and copies, the twin not counted. Locked. */
 size_t xs_rx_held(struct xs_sock *s);
 /* Acknowledges consumption where due. Locked. */

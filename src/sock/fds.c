@@ -304,6 +304,7 @@ static void accepted(struct xs_sock *l, int lfd, int fd, int family)
 	s->pin = l->pin; /* the kernel's child inherits what was set on its listener */
 	s->sndbuf = l->sndbuf;
 	s->lowat = l->lowat;
+	s->inq = l->inq;
 	if (xs_conn_name(s) && s->pairing != XS_PAIR_NEVER) {
 		why = fd <= 2 ? XS_R_STDIO
 			      : xs_pair_possible((struct sockaddr *)&s->local,

@@ -18,7 +18,7 @@
 #include "sock/heirs.h"
 #include "sock/sock.h"
 
-enum what { FORWARD, LIMIT, LOWAT, PIN };
+enum what { FORWARD, LIMIT, LOWAT, INQ, PIN };
 
 struct option {
 	int level, name;
@@ -59,6 +59,7 @@ static const struct option options[] = {
 	{IPPROTO_TCP, TCP_USER_TIMEOUT, FORWARD, 0},
 	{IPPROTO_TCP, TCP_CONGESTION, FORWARD, 0},
 	{IPPROTO_TCP, TCP_NOTSENT_LOWAT, FORWARD, 0},
+	{IPPROTO_TCP, TCP_INQ, INQ, 0},
 	{IPPROTO_TCP, TCP_FASTOPEN, FORWARD, 0},
 	{IPPROTO_TCP, TCP_FASTOPEN_CONNECT, PIN, XS_R_FASTOPEN},
 	{IPPROTO_TCP, TCP_MD5SIG, PIN, XS_R_TCP_AUTH},
@@ -124,6 +125,8 @@ int xs_opt_set(struct xs_sock *s, int fd, int level, int name, const void *val, 
 		limit(s, fd);
 	if (o->what == LOWAT)
 		s->lowat = true;
+	if (o->what == INQ)
+		s->inq = memcmp(val, &(int){0}, sizeof(int)) != 0;
 	return 0;
 }
 

@@ -145,14 +145,14 @@ static ssize_t take_twin(struct pass *p)
 	if (limit > p->want - p->done)
 		limit = p->want - p->done;
 	mh.msg_iovlen = (size_t)xs_iov_slice(p->msg, p->done, limit, iov, 64, &len);
-	if (!p->done) {
+	if (!p->done && !s->inq) { /* what is left is told at the end, for the whole stream */
 		mh.msg_control = p->msg->msg_control;
 		mh.msg_controllen = p->msg->msg_controllen;
 	}
 	r = xs_real.recvmsg(p->fd, &mh, (p->flags & (MSG_PEEK | MSG_TRUNC)) | MSG_DONTWAIT);
 	if (r < 0)
 		return xs_rx_hard(s, errno) ? -EAGAIN : -errno;
-	if (!p->done)
+	if (!p->done && !s->inq)
 		p->msg->msg_controllen = mh.msg_controllen;
 	p->done += (size_t)r;
 	if (r > 0 && !(p->flags & MSG_PEEK)) {
@@ -361,6 +361,8 @@ ssize_t xs_rx_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags)
 		msg->msg_flags = flags & MSG_CMSG_CLOEXEC;
 		if (msg->msg_controllen == control)
 			msg->msg_controllen = 0;
+		if (s->inq)
+			xs_inq_put(s, msg, control);
 	}
 	if (atomic_load_explicit(&s->watching, memory_order_relaxed) && r > 0)
 		xs_policy_look(s, false);

@@ -205,6 +205,10 @@ setup() {
 	same_as_kernel sockopts
 }
 
+@test "recvmsg tells how much more there is (TCP_INQ)" {
+	same_as_kernel inq
+}
+
 @test "timeouts, keepalive and counts of bytes are the program's own while a stream has moved" {
 	same_as_kernel lent
 }
