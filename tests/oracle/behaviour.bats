@@ -251,7 +251,7 @@ setup() {
 
 @test "whoever inherits a connection, and however its owner goes, it works" {
 	local how
-	for how in leave exec grandchild orphaned own pending reset full killed gone flood; do
+	for how in leave exec grandchild orphaned own pending reset full killed gone flood early; do
 		same_as_kernel heirs $how
 	done
 }

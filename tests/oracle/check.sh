@@ -25,7 +25,7 @@ variants() {
 	epollconnect) echo level edge ;;
 	forks) echo idle use heir exit ;;
 	execs) echo self child foreign failed vfork passed threads ;;
-	heirs) echo leave exec grandchild orphaned own pending reset full killed gone flood ;;
+	heirs) echo leave exec grandchild orphaned own pending reset full killed gone flood early ;;
 	children) echo poll epoll closeall raw clone daemon half serial nonblock ;;
 	inherited) echo exec passed ;;
 	files) echo sendfile splice stdio ;;

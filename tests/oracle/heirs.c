@@ -12,10 +12,11 @@
  *   killed      the owner is killed when the child has it already
  *   gone        the child has ended, and the peer is stopped while the owner closes
  *   flood       the owner closes in the middle of what the peer writes, again and again
+ *   early       it is forked away while it moves, or before: after 0, 1, 2 ... echoes
  */
 #include "oracle.h"
 
-enum { FULL_BYTES = 4 << 20, FLOOD_BYTES = 256 << 10, ROUNDS = 5 };
+enum { FULL_BYTES = 4 << 20, FLOOD_BYTES = 256 << 10, ROUNDS = 5, EARLY = 30 };
 
 static char buf[64];
 
@@ -247,6 +248,55 @@ static void flood_client(void)
 	}
 }
 
+static void echo_some(int fd, int n)
+{
+	char b[64];
+
+	for (int i = 0; i < n && get_all(fd, b, sizeof(b)) == sizeof(b); i++)
+		put_all(fd, b, sizeof(b));
+}
+
+static void early(int fd)
+{
+	int listener = oracle_listener(AF_INET), good = 0, status;
+
+	close(fd);
+	tell_num(oracle_port(listener));
+	for (int i = 0; i < EARLY; i++) {
+		fd = (int)MUST(accept(listener, NULL, NULL));
+		echo_some(fd, i);
+		if (!fork()) {
+			echo_some(fd, EARLY);
+			_exit(recv(fd, buf, 1, 0) == 0 ? 0 : 1);
+		}
+		close(fd);
+	}
+	while (wait(&status) > 0)
+		good += status == 0;
+	say("good ends: %d", good);
+}
+
+static void early_client(void)
+{
+	int port = (int)hear_num(), wrong = 0;
+	char out[64], in[64];
+
+	for (int i = 0; i < EARLY; i++) {
+		int fd = oracle_dial(port);
+
+		for (int k = 0; k < i + EARLY; k++) {
+			fill(out, sizeof(out), (uint64_t)k);
+			put_all(fd, out, sizeof(out));
+			wrong += get_all(fd, in, sizeof(in)) != sizeof(in) ||
+				 memcmp(in, out, sizeof(in)) != 0;
+		}
+		shutdown(fd, SHUT_WR);
+		wrong += recv(fd, in, 1, 0) != 0;
+		close(fd);
+	}
+	say("wrong: %d", wrong);
+}
+
 static void killed(int fd)
 {
 	if (fork())
@@ -266,7 +316,7 @@ static const struct {
 	{"leave", leave},	{"exec", execs},      {"grandchild", grandchild},
 	{"orphaned", orphaned}, {"pending", pending}, {"reset", reset},
 	{"full", full},		{"killed", killed},   {"gone", gone},
-	{"flood", flood},
+	{"flood", flood},	{"early", early},
 };
 
 static void server(void)
@@ -327,8 +377,8 @@ static void client(void)
 		CALL(recv(fd, buf, 1, 0));
 		return;
 	}
-	if (!strcmp(how, "flood")) {
-		flood_client();
+	if (!strcmp(how, "flood") || !strcmp(how, "early")) {
+		strcmp(how, "flood") ? early_client() : flood_client();
 		return;
 	}
 	if (!strcmp(how, "gone")) {
