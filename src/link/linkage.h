@@ -120,8 +120,8 @@ struct xs_chan {
 	bool closed;
 	struct xs_tx tx;
 	struct xs_rx rx;
-	uint16_t ack_epoch; /* what we acknowledge */
-	uint64_t ack;
+	uint16_t ack_epoch;	 /* what we acknowledge */
+	uint64_t ack, ack_told;	 /* ... and what a segment has said of it */
 	uint16_t seen_ack_epoch; /* what the peer acknowledged last */
 	uint64_t seen_ack;
 	uint32_t pending; /* kinds whose message waits */
@@ -214,7 +214,7 @@ void xs_segchan_pump(struct xs_chan *c, bool served);
 void xs_segchan_uncork(struct xs_chan *c);
 /* No byte moves any more; the owner is told. */
 void xs_segchan_die(struct xs_chan *c, enum xs_reason why);
-void xs_segchan_header(const struct xs_chan *c, uint8_t kind, struct xs_seghdr *h);
+void xs_segchan_header(struct xs_chan *c, uint8_t kind, struct xs_seghdr *h);
 /* Runs an event; false: the owner has closed the channel in it. */
 bool xs_segchan_event_end(struct xs_chan *c);
 /* A post was refused: c waits for room or notices the end. */

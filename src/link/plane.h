@@ -113,8 +113,9 @@ struct xs_chan_ops {
 	/* The epoch is over; the first `keep` contiguous bytes stay readable, all else is dropped.
 	 */
 	void (*rx_close)(struct xs_chan *c, size_t keep);
-	/* What acknowledgements this direction sends: piggybacked in every segment from now on. */
-	void (*rx_ack)(struct xs_chan *c, uint16_t epoch, uint64_t offset);
+	/* What acknowledgements this direction sends: piggybacked in every segment from now on.
+	 * Returns what segments have told already in this epoch, 0: nothing. */
+	uint64_t (*rx_ack)(struct xs_chan *c, uint16_t epoch, uint64_t offset);
 
 	/* --- messages ---------------------------------------------------------------------------
 	 */

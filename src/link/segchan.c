@@ -150,8 +150,9 @@ static uint32_t id_of(const struct xs_chan *c)
 }
 
 /* --- messages -------------------------------------------------------------------------------- */
-void xs_segchan_header(const struct xs_chan *c, uint8_t kind, struct xs_seghdr *h)
+void xs_segchan_header(struct xs_chan *c, uint8_t kind, struct xs_seghdr *h)
 {
+	c->ack_told = c->ack;
 	*h = (struct xs_seghdr){
 		.id = c->peer.id,
 		.generation = c->peer.generation,
@@ -237,10 +238,13 @@ static bool sent(struct xs_chan *c, uint8_t kind)
 	return c->link->ops->completed(conduit, XS_LANE_SMALL) >= c->msg_seq[kind];
 }
 
-static void rx_ack(struct xs_chan *c, uint16_t epoch, uint64_t offset)
+static uint64_t rx_ack(struct xs_chan *c, uint16_t epoch, uint64_t offset)
 {
+	if (c->ack_epoch != epoch)
+		c->ack_told = 0;
 	c->ack_epoch = epoch;
 	c->ack = offset;
+	return c->ack_told;
 }
 
 /* --- the operations: the same for each plane, but for its name ------------------------------- */

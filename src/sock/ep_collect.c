@@ -37,6 +37,10 @@ static void raw_event(struct xs_ep_item *it, uint32_t events)
 
 	if (events & (IN_BITS | EPOLLHUP | EPOLLERR))
 		xs_twin_event(s);
+	if (it->removed) {
+		xs_ep_drop(it->set, it);
+		return;
+	}
 	serve = xs_twin_serves(s);
 	served |= (serve & POLLIN ? IN_BITS : 0) | (serve & POLLOUT ? OUT_BITS : 0);
 	if (armed && events & served & (armed | EPOLLERR | EPOLLHUP))
@@ -112,6 +116,11 @@ static bool examine(struct xs_ep_set *set, struct xs_ep_item *it, bool edge, uin
 {
 	bool managed = xs_managed((struct xs_sock *)it->obj);
 
+	if (it->removed) {
+		if (!xs_ep_at_rest(it))
+			xs_ep_drop(set, it);
+		return false;
+	}
 	if (managed && !it->converted) {
 		xs_ep_count(set, it);
 		xs_ep_convert(set, it);
@@ -119,7 +128,7 @@ static bool examine(struct xs_ep_set *set, struct xs_ep_item *it, bool edge, uin
 	*mask = it->converted ? xs_ep_mask(it) : 0;
 	if (!managed)
 		give_back(set, it, *mask);
-	else if (it->converted && xs_ep_needs_watch(it))
+	else if (it->converted)
 		xs_ep_reform(set, it);
 	return *mask && (edge || !(it->events & EPOLLET));
 }

@@ -14,9 +14,17 @@
 #define REFS 32
 
 /* --- items ---------- */
-static struct xs_ep_item *find(struct xs_ep_set *set, int fd)
+static struct xs_ep_item *any(struct xs_ep_set *set, int fd)
 {
 	return fd >= 0 && (uint32_t)fd < set->by_fd.room ? set->by_fd.at[fd] : NULL;
+}
+
+/* ... that the program knows of. */
+static struct xs_ep_item *find(struct xs_ep_set *set, int fd)
+{
+	struct xs_ep_item *it = any(set, fd);
+
+	return it && !it->removed ? it : NULL;
 }
 
 /* A record for fd, not yet in anything; its object's reference is taken over. */
@@ -98,15 +106,33 @@ static void manage(struct xs_ep_set *set, struct xs_ep_item *it)
 	xs_ep_list(it, true); /* reported if it's ready now */
 }
 
-/* *left: an object whose reference is to be put once the lock is dropped. */
+/* Back in what the program took out: true. Else nothing of it is left. */
+static bool add_again(struct xs_ep_set *set, struct xs_ep_item *it, const struct xs_obj *obj,
+		      const struct epoll_event *ev, struct xs_obj **left)
+{
+	if (it->obj == obj && xs_ep_at_rest(it) && !(ev->events & EPOLLEXCLUSIVE)) {
+		it->removed = false;
+		take_events(it, ev);
+		xs_ep_list(it, true); /* reported if it's ready now */
+		return true;
+	}
+	xs_ep_drop(set, it);
+	*left = xs_ep_forget(set, it);
+	return false;
+}
+
+/* left: objects whose references are to be put once the lock is dropped. */
 static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
-	       struct xs_obj **left)
+	       struct xs_obj *left[2])
 {
 	struct xs_obj *obj = xs_fdtable_get(fd, xs_fdtable_kind(fd));
-	int r = control(epfd, EPOLL_CTL_ADD, fd, ev);
-	struct xs_ep_item *it, *old;
+	struct xs_ep_item *it, *old = any(set, fd);
+	int r;
 
-	*left = obj;
+	left[0] = obj;
+	if (old && old->removed && add_again(set, old, obj, ev, &left[1]))
+		return 0;
+	r = control(epfd, EPOLL_CTL_ADD, fd, ev);
 	if (r < 0 || !obj || obj == &set->obj)
 		return r;
 	old = find(set, fd);
@@ -117,7 +143,7 @@ static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 		XS_LOG(WARN, "epoll fd=%d: no memory for an item", epfd);
 		return r;
 	}
-	*left = NULL;
+	left[0] = NULL;
 	take_events(it, ev);
 	publish(set, it);
 	if (obj->kind == XS_FD_EPOLL)
@@ -129,24 +155,26 @@ static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 
 static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev)
 {
-	struct xs_ep_item *it = find(set, fd);
-	struct epoll_event form;
-	struct xs_ep_item wish;
-	int r;
+	struct xs_ep_item *it = any(set, fd);
+	uint32_t had;
+	int r = 0;
 
+	if (it && it->removed)
+		return -ENOENT;
 	if (!it || !it->converted || ev->events & EPOLLEXCLUSIVE) {
 		r = control(epfd, EPOLL_CTL_MOD, fd, ev);
 		if (r == 0 && it)
 			take_events(it, ev);
 		return r;
 	}
-	wish.events = ev->events;
-	wish.index = it->index;
-	wish.watch_in = it->watch_in;
-	form = xs_ep_watch_form(set, &wish);
-	r = control(epfd, EPOLL_CTL_MOD, fd, &form);
-	if (r < 0)
+	had = it->events;
+	it->events = ev->events | EPOLLERR | EPOLLHUP;
+	if (!xs_ep_at_rest(it))
+		r = xs_ep_form(set, it, EPOLL_CTL_MOD);
+	if (r < 0) {
+		it->events = had;
 		return r;
+	}
 	take_events(it, ev);
 	xs_ep_list(it, true); /* reported if it's ready now */
 	return 0;
@@ -155,8 +183,19 @@ static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *e
 static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 		       struct xs_obj **left)
 {
-	struct xs_ep_item *it = find(set, fd);
-	int r = control(epfd, EPOLL_CTL_DEL, fd, ev);
+	struct xs_ep_item *it = any(set, fd);
+	int r;
+
+	if (it && it->removed)
+		return -ENOENT;
+	if (it && it->obj->kind == XS_FD_SOCK && !it->orphan && xs_ep_at_rest(it)) {
+		it->removed = true;
+		it->events = 0;
+		atomic_store(&it->armed, 0);
+		xs_ep_unlist(it);
+		return 0;
+	}
+	r = control(epfd, EPOLL_CTL_DEL, fd, ev);
 
 	if (it && (r == 0 || r == -ENOENT) && !it->orphan)
 		*left = xs_ep_forget(set, it);
@@ -164,10 +203,10 @@ static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_eve
 }
 
 static int locked_ctl(struct xs_ep_set *set, int epfd, int op, int fd, struct epoll_event *ev,
-		      struct xs_obj **left)
+		      struct xs_obj *left[2])
 {
 	if (op == EPOLL_CTL_DEL)
-		return remove_item(set, epfd, fd, ev, left);
+		return remove_item(set, epfd, fd, ev, &left[0]);
 	if (!ev || (op != EPOLL_CTL_ADD && op != EPOLL_CTL_MOD))
 		return control(epfd, op, fd, ev);
 	if (xs_ep_is_token(set, ev->data.u64))
@@ -198,7 +237,7 @@ static int foreign_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 
 int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
-	struct xs_obj *obj = xs_fdtable_get(epfd, XS_FD_EPOLL), *left = NULL;
+	struct xs_obj *obj = xs_fdtable_get(epfd, XS_FD_EPOLL), *left[2] = {NULL, NULL};
 	struct xs_ep_set *set = (struct xs_ep_set *)obj;
 	int keep = errno, r;
 	struct xs_crit cs;
@@ -209,12 +248,13 @@ int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 		xs_fd_pin(fd, XS_R_EPOLL_SET); /* the kernel chooses whom to wake */
 	xs_crit_enter(&cs);
 	xs_lock_take(&set->lock);
-	r = locked_ctl(set, epfd, op, fd, ev, &left);
+	r = locked_ctl(set, epfd, op, fd, ev, left);
 	xs_lock_drop(&set->lock);
 	if (!r)
 		show_inner(op, fd);
-	if (left)
-		xs_obj_put(left);
+	for (int i = 0; i < 2; i++)
+		if (left[i])
+			xs_obj_put(left[i]);
 	xs_obj_put(obj);
 	xs_crit_leave(&cs);
 	errno = keep;
@@ -242,6 +282,9 @@ static void close_item(const struct xs_ep_ref *ref, struct xs_obj *obj, int fd, 
 	if (it && last) {
 		if (it->converted && !it->orphan)
 			control(atomic_load(&set->fd), EPOLL_CTL_DEL, it->fd, &ev);
+		left = xs_ep_forget(set, it);
+	} else if (it && it->removed && it->fd == fd) {
+		xs_ep_drop(set, it);
 		left = xs_ep_forget(set, it);
 	} else if (it && it->fd == fd) {
 		xs_ep_restore(set, it);
@@ -278,7 +321,7 @@ static void has_item(struct xs_ep_item *it, void *arg)
 {
 	struct closing *c = arg;
 
-	c->item |= it->fd == c->fd;
+	c->item |= it->fd == c->fd && !it->removed;
 }
 
 void xs_ep_fd_closed(struct xs_sock *s, int fd, bool last)
@@ -305,7 +348,7 @@ static bool sleeps_in(const struct xs_ep_ref *ref, struct xs_obj *obj)
 
 	xs_lock_take(&set->lock);
 	it = at_ref(ref, obj);
-	if (it) {
+	if (it && !it->removed) {
 		sleeps = xs_ep_count(set, it);
 		xs_ep_convert(set, it);
 	}

@@ -159,42 +159,64 @@ static bool disarmed(struct xs_ep_set *set, int fd)
 }
 
 /* --- conversion ---------- */
-struct epoll_event xs_ep_watch_form(const struct xs_ep_set *set, const struct xs_ep_item *it)
+/* The bits that the kernel item needs now. */
+static uint32_t needed(const struct xs_ep_item *it)
 {
-	uint32_t bits = (it->events & ~XS_EP_PRIVATE) | (it->watch_in ? EPOLLIN : 0u);
+	unsigned serve = xs_twin_serves((struct xs_sock *)it->obj);
 
-	return (struct epoll_event){.events = bits | EPOLLET,
-				    .data.u64 = xs_ep_token(set, it->index)};
+	if (!serve)
+		return EPOLLIN | EPOLLRDHUP;
+	return (it->events & ~XS_EP_PRIVATE) | (serve & POLLIN ? 0u : EPOLLIN);
 }
 
-bool xs_ep_needs_watch(struct xs_ep_item *it)
+static int put_form(struct xs_ep_set *set, struct xs_ep_item *it, int op, uint32_t bits)
 {
-	if (it->watch_in || it->events & EPOLLIN)
-		return false;
-	return !(xs_twin_serves((struct xs_sock *)it->obj) & POLLIN);
+	struct epoll_event ev = {.events = bits | EPOLLET, .data.u64 = xs_ep_token(set, it->index)};
+	int r = (int)control(set, op, it->fd, &ev);
+
+	if (!r)
+		it->form = bits;
+	return r;
+}
+
+int xs_ep_form(struct xs_ep_set *set, struct xs_ep_item *it, int op)
+{
+	return put_form(set, it, op, needed(it));
+}
+
+bool xs_ep_at_rest(const struct xs_ep_item *it)
+{
+	const uint32_t watch = EPOLLIN | EPOLLRDHUP;
+
+	return it->converted && (it->form & watch) == watch &&
+	       !xs_twin_serves((struct xs_sock *)it->obj);
 }
 
 void xs_ep_reform(struct xs_ep_set *set, struct xs_ep_item *it)
 {
-	struct epoll_event ev;
+	uint32_t bits = needed(it);
 
-	it->watch_in = true;
-	ev = xs_ep_watch_form(set, it);
-	control(set, EPOLL_CTL_MOD, it->fd, &ev);
+	if (bits & ~it->form)
+		put_form(set, it, EPOLL_CTL_MOD, bits);
+}
+
+void xs_ep_drop(struct xs_ep_set *set, struct xs_ep_item *it)
+{
+	struct epoll_event ev = {0};
+
+	xs_ep_uncount(set, it);
+	if (it->converted)
+		control(set, EPOLL_CTL_DEL, it->fd, &ev);
+	it->converted = false;
 }
 
 void xs_ep_convert(struct xs_ep_set *set, struct xs_ep_item *it)
 {
-	struct epoll_event ev;
-
-	if (it->converted || it->orphan)
+	if (it->converted || it->orphan || it->removed)
 		return;
-	it->watch_in = false;
-	it->watch_in = xs_ep_needs_watch(it);
-	ev = xs_ep_watch_form(set, it);
 	if (it->events & EPOLLONESHOT && disarmed(set, it->fd))
 		atomic_store(&it->armed, 0);
-	if (control(set, EPOLL_CTL_MOD, it->fd, &ev) < 0)
+	if (xs_ep_form(set, it, EPOLL_CTL_MOD) < 0)
 		return;
 	it->converted = true;
 	/* Level-triggered: it may be ready. Edge-triggered: if it is, the change has queued it
@@ -207,6 +229,10 @@ void xs_ep_restore(struct xs_ep_set *set, struct xs_ep_item *it)
 {
 	struct epoll_event ev = {.events = it->events, .data = it->data};
 
+	if (it->removed) {
+		xs_ep_drop(set, it);
+		return;
+	}
 	xs_ep_uncount(set, it);
 	if (!it->converted)
 		return;
@@ -229,12 +255,9 @@ void xs_ep_redraw(struct xs_ep_set *set)
 	xs_random(&set->random, sizeof(set->random));
 	for (uint32_t i = 0; i < set->items.n; i++) {
 		struct xs_ep_item *it = set->items.at[i];
-		struct epoll_event ev;
 
-		if (!it || !it->converted)
-			continue;
-		ev = xs_ep_watch_form(set, it);
-		control(set, EPOLL_CTL_MOD, it->fd, &ev);
+		if (it && it->converted)
+			put_form(set, it, EPOLL_CTL_MOD, it->form);
 	}
 	retoken(set, set->kick_fd, XS_EP_KICK);
 	retoken(set, set->wake_fd, XS_EP_WAKE);

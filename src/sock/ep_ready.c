@@ -135,7 +135,7 @@ void xs_ep_work(struct xs_work *w)
 		it = xs_ep_pop(set, &edge);
 		if (!it)
 			break;
-		if (xs_managed((struct xs_sock *)it->obj)) {
+		if (!it->removed && xs_managed((struct xs_sock *)it->obj)) {
 			xs_ep_count(set, it);
 			xs_ep_convert(set, it);
 		}

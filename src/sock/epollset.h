@@ -7,7 +7,10 @@
  * with a token of ours as data, and the readiness comes from xs_ready() by way of the set's ready
  * list. It keeps the program's bits while the kernel serves a direction, so that its edges are the
  * program's; when bytes come on a plane EPOLLIN is among its bits, so that we look at the twin
- * (frame, FIN, RST). A wait on a set with managed members never sleeps in epoll_wait: it asks the
+ * (frame, FIN, RST). With both directions on a plane the kernel item watches for that alone: then
+ * changing the program's bits, taking the item out and putting it back in, which some event loops
+ * do for every message, is bookkeeping of ours, and the kernel item stays as it is (`removed`). A
+ * wait on a set with managed members never sleeps in epoll_wait: it asks the
  * ready list, then epoll_wait(0), then sleeps in ppoll on {the set, its wake descriptor, the
  * channels if it leads}. So nothing foreign has to be in the program's set, fork and exec need no
  * care for it, and the leader can watch the completion channels while it waits on a set.
@@ -58,7 +61,8 @@ struct xs_ep_item {
 	epoll_data_t data;
 	_Atomic uint32_t armed;
 	bool converted; /* the kernel item is ours */
-	bool watch_in;	/* ... and watches for bytes that the program didn't ask for: frames, FIN */
+	bool removed;	/* the program took it out; the kernel item stays until somebody minds */
+	uint32_t form;	/* the kernel item's bits */
 	_Atomic bool counted; /* in set->managed */
 	_Atomic bool orphan, exclusive;
 	/* Under the set's ready lock. */
@@ -123,12 +127,15 @@ static inline bool xs_ep_is_token(const struct xs_ep_set *set, uint64_t data)
 {
 	return data >> 32 == set->random;
 }
-/* What a converted item's kernel item looks like. */
-struct epoll_event xs_ep_watch_form(const struct xs_ep_set *set, const struct xs_ep_item *it);
-/* Does the item have to watch for bytes now though the program doesn't ask for them? */
-bool xs_ep_needs_watch(struct xs_ep_item *it);
-/* Gives the kernel item the form that it needs now. */
+/* Adds or changes the kernel item of a converted item, as the program's events and the planes ask
+ * for. 0 or a negative errno. */
+int xs_ep_form(struct xs_ep_set *set, struct xs_ep_item *it, int op);
+/* Nothing of the socket is the kernel's, and the kernel item watches for what ends that. */
+bool xs_ep_at_rest(const struct xs_ep_item *it);
+/* The planes have moved: the kernel item gets the bits that it lacks. */
 void xs_ep_reform(struct xs_ep_set *set, struct xs_ep_item *it);
+/* A removed item's kernel item goes. */
+void xs_ep_drop(struct xs_ep_set *set, struct xs_ep_item *it);
 /* The item is one that the kernel alone can't answer. Threads in epoll_wait are kicked out of it;
  * true: there were some, and a READY has to wait for them. */
 bool xs_ep_count(struct xs_ep_set *set, struct xs_ep_item *it);
