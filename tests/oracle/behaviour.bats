@@ -205,6 +205,11 @@ setup() {
 	same_as_kernel sockopts
 }
 
+@test "options that no plane can serve hold when they were set beforehand" {
+	same_as_kernel beforehand listener
+	same_as_kernel beforehand dialler
+}
+
 @test "recvmsg tells how much more there is (TCP_INQ)" {
 	same_as_kernel inq
 }
