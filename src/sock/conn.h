@@ -202,7 +202,8 @@ void xs_drive_fork_child(void);
 void xs_conn_publish(struct xs_sock *s);
 /* Marks what the kernel alone doesn't serve any more, or serves again. Locked. */
 void xs_manage(struct xs_sock *s, unsigned bits, bool on);
-/* The kernel alone serves writes again, but between shutdown(WR) and the twin's FIN. Locked. */
+/* The kernel alone serves writes again, but between shutdown(WR) and the twin's FIN, and where we
+ * hold an error that it has told already. Locked. */
 void xs_unmanage_tx(struct xs_sock *s);
 /* Locked: both or one direction back to the kernel, for this reason. */
 void xs_return_tx(struct xs_sock *s, enum xs_reason why);

@@ -44,7 +44,7 @@ void xs_manage(struct xs_sock *s, unsigned bits, bool on)
 
 void xs_unmanage_tx(struct xs_sock *s)
 {
-	if (!s->wr_shut || s->fin_on_twin)
+	if ((!s->wr_shut || s->fin_on_twin) && !s->error && !s->peer_rst)
 		xs_manage(s, XS_MANAGED_TX, false);
 }
 

@@ -185,9 +185,11 @@ static ssize_t put(struct out *o)
 
 	if (r)
 		return r;
-	s->writing = true;
-	r = s->tx.state == XS_S_RET && !xs_tx_flush(s) ? -EAGAIN : 0;
-	s->writing = false;
+	if (s->tx.state == XS_S_RET) {
+		s->writing = true;
+		r = xs_tx_flush(s) ? failed(s, !o->done) : -EAGAIN; /* it may have met an error */
+		s->writing = false;
+	}
 	if (r)
 		return r;
 	switch (s->tx.state) {
@@ -384,7 +386,10 @@ bool xs_tx_flush(struct xs_sock *s)
 		if (r < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS))
 			return false;
 		if (r < 0) { /* the twin is gone: so are the bytes, as with TCP */
+			int e = errno;
+
 			xs_conn_reset(s, XS_R_TWIN_DEAD);
+			xs_rx_hard(s, e);
 			r = (ssize_t)(s->tx.end - s->tx.flush + s->tx.frame_left);
 		}
 		into_twin(s, (size_t)r, (size_t)r > frame ? (size_t)r - frame : 0);
