@@ -27,6 +27,7 @@ variants() {
 	execs) echo self child foreign failed vfork passed threads ;;
 	heirs) echo leave exec grandchild orphaned own pending reset full killed gone flood early ;;
 	children) echo poll epoll closeall raw clone daemon half serial nonblock ;;
+	rights) echo other keep self flood ;;
 	inherited) echo exec passed ;;
 	files) echo sendfile splice stdio ;;
 	oneloop) echo loop threads ;;
