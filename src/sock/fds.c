@@ -46,8 +46,7 @@ void xs_fd_fresh(int fd)
 	int saved = errno;
 	struct xs_obj *o;
 
-	if (fd >= 0 && !xs_fdtable_other_process())
-		xs_highfd_gone(fd); /* if it was ours, it isn't now */
+	xs_highfd_gone(fd); /* if it was ours, it isn't now */
 	if (fd < 0 || !xs_fd_tracked(fd) || xs_fdtable_other_process())
 		return;
 	o = xs_fdtable_clear(fd);

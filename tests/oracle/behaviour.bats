@@ -263,7 +263,8 @@ setup() {
 
 @test "however a child is made and uses a connection, it works" {
 	local how
-	for how in poll epoll closeall raw clone daemon half serial nonblock; do
+	for how in poll epoll closeall raw clone daemon half serial nonblock select \
+		ownset sweep stdio asks; do
 		same_as_kernel children $how
 	done
 }

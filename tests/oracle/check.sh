@@ -26,7 +26,8 @@ variants() {
 	forks) echo idle use heir exit ;;
 	execs) echo self child foreign failed vfork passed threads ;;
 	heirs) echo leave exec grandchild orphaned own pending reset full killed gone flood early ;;
-	children) echo poll epoll closeall raw clone daemon half serial nonblock ;;
+	children) echo poll epoll closeall raw clone daemon half serial nonblock select \
+		ownset sweep stdio asks ;;
 	rights) echo other keep self flood ;;
 	inherited) echo exec passed ;;
 	files) echo sendfile splice stdio ;;

@@ -9,6 +9,11 @@
  *   half        the owner has shut its sending side before the fork
  *   serial      a child for each word, one after the other
  *   nonblock    it reads without blocking
+ *   select      it waits by select and ppoll first
+ *   ownset      it waits in sets of its own, by level and by edge
+ *   sweep       it moves the connection down and closes all above, as sshd does
+ *   stdio       it uses it by stdio
+ *   asks        it asks for bytes, errors and options first, then shuts it
  */
 #include <sched.h>
 #include <sys/syscall.h>
@@ -179,13 +184,134 @@ static void clones(int fd)
 	oracle_echo("owner", fd);
 }
 
+/* The owner waits for the child, then has two words of its own. */
+static void by_child(int fd, void (*use)(int fd))
+{
+	pid_t child = fork();
+
+	if (!child) {
+		oracle_slot(2);
+		use(fd);
+		_exit(0);
+	}
+	oracle_wait(child);
+	oracle_echo("owner", fd);
+	oracle_echo("owner", fd);
+}
+
+static void use_select(int fd)
+{
+	struct timespec long_time = {5, 0};
+	struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT};
+	struct timeval tv = {5, 0};
+	fd_set set;
+
+	FD_ZERO(&set);
+	FD_SET(fd, &set);
+	CALL(select(fd + 1, &set, NULL, NULL, &tv));
+	oracle_echo("child", fd);
+	await_readable(fd, 4);
+	CALL(ppoll(&p, 1, &long_time, NULL));
+	say("%s", poll_names(p.revents));
+	oracle_echo("child", fd);
+}
+
+static void selects(int fd)
+{
+	by_child(fd, use_select);
+}
+
+static void use_own_set(int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = 7};
+	int level = epoll_create1(0), edge = epoll_create1(0);
+
+	CALL(epoll_ctl(level, EPOLL_CTL_ADD, fd, &ev));
+	ev.events = EPOLLIN | EPOLLET;
+	CALL(epoll_ctl(edge, EPOLL_CTL_ADD, fd, &ev));
+	for (int i = 0; i < 2; i++) {
+		CALL(epoll_wait(level, &ev, 1, 5000));
+		say("%s %d", epoll_names(ev.events), (int)ev.data.u64);
+		CALL(epoll_wait(edge, &ev, 1, 5000));
+		CALL(epoll_wait(edge, &ev, 1, 0));
+		oracle_echo("child", fd);
+	}
+	CALL(epoll_ctl(level, EPOLL_CTL_DEL, fd, NULL));
+	CALL(epoll_ctl(level, EPOLL_CTL_DEL, fd, NULL));
+}
+
+static void own_sets(int fd)
+{
+	by_child(fd, use_own_set);
+}
+
+static void use_swept(int fd)
+{
+	CALL(dup2(fd, 3));
+	closefrom(4);
+	oracle_echo("child", 3);
+	oracle_echo("child", 3);
+	CALL(close(3));
+}
+
+static void sweeps(int fd)
+{
+	by_child(fd, use_swept);
+}
+
+static void use_stdio(int fd)
+{
+	FILE *f = fdopen(fd, "r+");
+
+	for (int i = 0; i < 2; i++) {
+		CALL(fread(buf, 1, 4, f));
+		CALL(fwrite(buf, 1, 4, f));
+		CALL(fflush(f));
+	}
+}
+
+static void stdios(int fd)
+{
+	by_child(fd, use_stdio);
+}
+
+static void use_asked(int fd)
+{
+	int n = -1;
+	socklen_t len = sizeof(n);
+
+	CALL(getsockopt(fd, SOL_SOCKET, SO_ERROR, &n, &len));
+	say("error %d", n);
+	await_readable(fd, 4);
+	CALL(ioctl(fd, FIONREAD, &n));
+	say("readable %d", n);
+	CALL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)));
+	oracle_echo("child", fd);
+	CALL(shutdown(fd, SHUT_WR));
+	CALL(get_all(fd, buf, 4));
+}
+
+static void asks(int fd)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		oracle_slot(2);
+		use_asked(fd);
+		_exit(0);
+	}
+	CALL(close(fd));
+	oracle_wait(child);
+}
+
 static const struct {
 	const char *name;
 	void (*play)(int fd);
 } ways[] = {
-	{"poll", polls}, {"epoll", epolls},  {"closeall", closeall},
-	{"raw", raw},	 {"clone", clones},  {"daemon", daemonises},
-	{"half", half},	 {"serial", serial}, {"nonblock", nonblock},
+	{"poll", polls},	{"epoll", epolls},	{"closeall", closeall}, {"raw", raw},
+	{"clone", clones},	{"daemon", daemonises}, {"half", half},		{"serial", serial},
+	{"nonblock", nonblock}, {"select", selects},	{"ownset", own_sets},	{"sweep", sweeps},
+	{"stdio", stdios},	{"asks", asks},
 };
 
 static void server(void)
@@ -213,6 +339,14 @@ static void client(void)
 	}
 	if (!strcmp(how, "nonblock"))
 		hear('n');
+	if (!strcmp(how, "asks")) {
+		CALL(send(fd, "word", 4, 0));
+		CALL(get_all(fd, buf, 4));
+		CALL(recv(fd, buf, 1, 0));
+		CALL(send(fd, "last", 4, 0));
+		CALL(close(fd));
+		return;
+	}
 	for (int i = 0; i < (strcmp(how, "daemon") ? 4 : 2); i++) {
 		if (i % 2 == 0 && strstr(how, "poll"))
 			hear('g');
