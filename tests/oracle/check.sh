@@ -17,7 +17,8 @@ variants() {
 	killed) echo idle sent ;;
 	exitunsent) echo exit _exit quick_exit return close ;;
 	sigpipe) echo shut closed reset ;;
-	orphans) echo unread early late stolen raw ;;
+	orphans) echo unread early killed late stolen raw ;;
+	unread) echo none rd wr late ;;
 	eintr) echo recv read recvmsg timed-recv send accept poll ppoll select epoll ;;
 	jumps) echo recv poll epoll ;;
 	masks) echo ppoll pselect epoll_pwait epoll_pwait2 ;;

@@ -4,6 +4,7 @@
  * the library a descriptor may stay for a while, but must go when the two ends are done:
  *   unread  the peer closes without having read what we left
  *   early   ... and before it has read up to where the plane begins
+ *   killed  the peer is killed without having read it
  *   late    the peer goes on writing to us who have closed
  *   stolen  the number that is left is taken by somebody else meanwhile
  *   raw     the close goes past the library, and the peer's writes end all the same
@@ -102,6 +103,8 @@ static void server(void)
 		return;
 	}
 	hear('c');
+	if (is("killed"))
+		raise(SIGKILL);
 	if (is("stolen"))
 		CALL(get_all(fd, buf, 1000));
 	else
@@ -155,6 +158,11 @@ static void client(void)
 	CALL(close(fd));
 	if (is("stolen")) {
 		steal(tcp_left());
+	} else if (is("killed")) {
+		tell('c');
+		hear_gone();
+		await_none_left();
+		return;
 	} else {
 		tell('c');
 		hear('d');

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* close() with bytes that were never read resets the peer. */
+/*
+ * close() with bytes that were never read resets the peer; also after a shutdown of the reading or
+ * the writing side (arg 1: rd, wr), and where the bytes come after the close (late).
+ */
 #include "oracle.h"
 
 static char buf[100];
@@ -8,9 +11,21 @@ static void server(void)
 {
 	int fd = oracle_accept();
 
+	const char *how = oracle_arg(1, "");
+
 	hear('a');
+	if (!strcmp(how, "wr"))
+		CALL(shutdown(fd, SHUT_WR));
+	if (!strcmp(how, "late")) {
+		CALL(get_all(fd, buf, 10));
+		CALL(close(fd));
+		tell('b');
+		return;
+	}
 	await_readable(fd, 10);
 	CALL(recv(fd, buf, 4, 0));
+	if (!strcmp(how, "rd"))
+		CALL(shutdown(fd, SHUT_RD));
 	CALL(close(fd));
 	tell('b');
 }
@@ -22,6 +37,10 @@ static void client(void)
 	CALL(send(fd, "0123456789", 10, 0));
 	tell('a');
 	hear('b');
+	if (!strcmp(oracle_arg(1, ""), "late")) {
+		await_event(fd, POLLRDHUP);
+		CALL(send(fd, "more", 4, 0));
+	}
 	await_event(fd, POLLHUP);
 	struct pollfd p = {.fd = fd, .events = POLLIN | POLLOUT};
 
