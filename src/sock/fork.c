@@ -19,16 +19,23 @@
 #include "sock/pairing.h"
 #include "sock/sock.h"
 
-static void share_one(struct xs_sock *s, void *arg)
+/*
+ * Never waits: an allocator's fork handler may have run before ours and hold what the lock's holder
+ * needs. Who has the lock now sees the marks late at worst: a stream that is just being paired is
+ * the owner's or nobody's, whichever the child finds.
+ */
+static void share_one(struct xs_sock *s, void *arg) XS_NO_TSA
 {
+	bool locked = xs_lock_try(&s->lock);
+
 	(void)arg;
-	xs_conn_enter(s);
 	s->shared = true;
 	if (!s->chan && s->role != XS_ROLE_LISTENER && s->role != XS_ROLE_NONE && !s->pin) {
 		s->pin = s->tx_why = s->rx_why = XS_R_FORKED;
 		xs_conn_publish(s);
 	}
-	xs_lock_drop(&s->lock); /* nothing is due by that */
+	if (locked)
+		xs_lock_drop(&s->lock); /* nothing is due by that */
 }
 
 /* From prepare to its two ends: no handler runs while the engine's lock is held for the fork. */
