@@ -23,7 +23,6 @@ uint32_t xs_ep_mask(struct xs_ep_item *it)
 /* --- the kernel's ---------- */
 #define IN_BITS ((uint32_t)(EPOLLIN | EPOLLPRI | EPOLLRDNORM | EPOLLRDBAND | EPOLLRDHUP))
 #define OUT_BITS ((uint32_t)(EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND))
-#define END_BITS ((uint32_t)(EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 
 /*
  * A converted item's kernel item has fired: look at the twin, then treat it as a wake by the bits
@@ -31,7 +30,7 @@ uint32_t xs_ep_mask(struct xs_ep_item *it)
  */
 static void raw_event(struct xs_ep_item *it, uint32_t events)
 {
-	uint32_t armed = atomic_load(&it->armed) & ~XS_EP_PRIVATE, served = END_BITS;
+	uint32_t armed = atomic_load(&it->armed) & ~XS_EP_PRIVATE, served;
 	struct xs_sock *s = (struct xs_sock *)it->obj;
 	unsigned serve;
 
@@ -42,7 +41,8 @@ static void raw_event(struct xs_ep_item *it, uint32_t events)
 		return;
 	}
 	serve = xs_twin_serves(s);
-	served |= (serve & POLLIN ? IN_BITS : 0) | (serve & POLLOUT ? OUT_BITS : 0);
+	served = EPOLLERR | (serve & (EPOLLRDHUP | EPOLLHUP)) | (serve & POLLIN ? IN_BITS : 0) |
+		 (serve & POLLOUT ? OUT_BITS : 0);
 	if (armed && events & served & (armed | EPOLLERR | EPOLLHUP))
 		xs_ep_list(it, true);
 }

@@ -158,6 +158,9 @@ static unsigned serves(struct xs_sock *s)
 	/* Up to X; nothing after an end that was told or waits for its proof. */
 	if (xs_r_twin_limit(&s->rx) && !s->eof)
 		bits |= POLLIN;
+	/* The twin's FIN follows the one in band, and is no news then. */
+	if (!s->eof && !s->rx.final_known)
+		bits |= POLLRDHUP | POLLHUP;
 	return bits;
 }
 
@@ -183,7 +186,7 @@ static unsigned watch_locked(struct xs_sock *s, unsigned want)
 		bits = POLLRDHUP;
 	else
 		serve &= ~(unsigned)POLLIN; /* an end that stands, in doubt until FLUSHED */
-	return bits | (want & serve);
+	return bits | (want & serve & (POLLIN | POLLOUT));
 }
 
 unsigned xs_twin_watch(struct xs_sock *s, unsigned want)

@@ -28,8 +28,9 @@ bool xs_managed(const struct xs_sock *s);
 
 /*
  * What a sleeper on the *twin* must watch while managed (design 6, kernel item). In sets: the bits
- * that the kernel still serves (POLLIN, POLLOUT: deliver them after asking xs_ready), besides the
- * watch bits, which are edge-triggered there. In poll, select and blocking calls, which ask for
+ * that the kernel still serves (POLLIN, POLLOUT, and the end's as long as it hasn't come in band:
+ * deliver them after asking xs_ready), besides the watch bits, which are edge-triggered there. In
+ * poll, select and blocking calls, which ask for
  * `want`: bits of which none stands already where it means nothing new; 0: leave the twin out.
  */
 unsigned xs_twin_serves(struct xs_sock *s);

@@ -57,7 +57,7 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 unsigned xs_twin_serves(struct xs_sock *s)
 {
 	(void)s;
-	return mirror ? POLLIN | POLLOUT : 0;
+	return POLLRDHUP | POLLHUP | (mirror ? POLLIN | POLLOUT : 0);
 }
 
 unsigned xs_twin_watch(struct xs_sock *s, unsigned want)

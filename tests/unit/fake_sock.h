@@ -47,7 +47,7 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 unsigned xs_twin_serves(struct xs_sock *s)
 {
 	(void)s;
-	return 0;
+	return POLLRDHUP | POLLHUP;
 }
 
 unsigned xs_twin_watch(struct xs_sock *s, unsigned want)
