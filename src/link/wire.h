@@ -38,7 +38,7 @@ enum xs_seg_flag {
 	XS_F_FIRST = 1,	    /* DATA, FIN: offset is X */
 	XS_F_CONFIRMED = 2, /* DATA, FIN: S has SWITCHED */
 	XS_F_SWITCHED = 4,  /* RETURN_ME: R had sent SWITCHED */
-	XS_F_WANT_ACK = 8,  /* DATA: S needs room; acknowledge consumption at once */
+	XS_F_WANT_ACK = 8,  /* DATA: S needs room; acknowledge once this is consumed */
 };
 
 /*
