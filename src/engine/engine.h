@@ -57,6 +57,9 @@ int xs_lead_fd(void);
 void xs_lead_forget(void);
 /* Counts as a thread of the program that polls. */
 void xs_lead_active(void);
+/* A spinning thread's poll, after an xs_poll_once(). True: something was dispatched, or another
+ * thread is at it. Inside a critical section. */
+bool xs_poll_spin(void);
 
 /* --- sleeper.c --------------------------------------------------------------------------- */
 enum xs_sleeper_bits {

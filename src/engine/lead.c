@@ -147,6 +147,17 @@ static void relieve(void)
 	xs_progress_ring();
 }
 
+bool xs_poll_spin(void)
+{
+	int n = 1;
+
+	if (xs_lock_try(&poll_lock)) {
+		n = poll_all();
+		xs_lock_drop(&poll_lock);
+	}
+	return n > 0;
+}
+
 bool xs_poll_once(void)
 {
 	struct xs_crit cs;

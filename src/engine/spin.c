@@ -17,6 +17,8 @@
 #define PROBE_EVERY 32u
 #define BUSY_NS XS_NS_PER_MS
 #define SIGNALS_EVERY 8u
+#define LOOK_EVERY \
+	16u /* at what others may have brought: the rest of a turn is a poll and a yield */
 
 static __thread unsigned pay = FULL / 2;
 static __thread unsigned skipped;
@@ -69,7 +71,7 @@ bool xs_spin_on(bool (*done)(void *arg), void *arg)
 		uint64_t before = now;
 
 		xs_sys(__NR_sched_yield);
-		if (look(done, arg)) {
+		if ((xs_poll_spin() || i % LOOK_EVERY == 0) && done(arg)) {
 			pay += (FULL - pay) / 8;
 			return true;
 		}

@@ -55,8 +55,8 @@ void xs_sleeper_wake(struct xs_sleeper *s);
 
 /*
  * Spins for as long as it has paid lately (poll_us at most, 0 when the machine is busy), polling
- * and yielding. done(arg) is asked after each poll. True: done said yes. Ends at once on a pending
- * signal.
+ * and yielding. Inside a critical section. done(arg) is asked when a poll has brought something.
+ * True: done said yes. Ends at once on a pending signal.
  */
 bool xs_spin(bool (*done)(void *arg), void *arg);
 /* The same without the first look: the caller has polled and asked just now. */

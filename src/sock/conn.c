@@ -15,7 +15,8 @@
 #include "sock/heirs.h"
 
 #define CHUNK (256 * 1024)
-#define REST_MS 20
+#define REST_NS (20 * XS_NS_PER_MS)
+#define REST_LEAST_NS (4 * XS_NS_PER_MS)
 
 struct chunk {
 	struct chunk *next;
@@ -110,22 +111,29 @@ void xs_drive_soon(struct xs_sock *s)
 		xs_obj_put(&s->obj);
 }
 
-void xs_drive_in(struct xs_sock *s, unsigned ms)
+static void drive_at(struct xs_sock *s, uint64_t when)
 {
-	uint64_t when = xs_now_ns() + ms * XS_NS_PER_MS;
-
 	if (!s->timer_at || s->timer_at > when) {
 		s->timer_at = when;
 		xs_timer_set(&s->timer, when);
 	}
 }
 
+void xs_drive_in(struct xs_sock *s, unsigned ms)
+{
+	drive_at(s, xs_now_ns() + ms * XS_NS_PER_MS);
+}
+
 void xs_rest_soon(struct xs_sock *s)
 {
+	uint64_t now;
+
 	if (s->resting)
 		return;
 	s->resting = true;
-	xs_drive_in(s, REST_MS);
+	/* All of them at once: the progress thread isn't woken for each. */
+	now = xs_now_ns() + REST_LEAST_NS;
+	drive_at(s, (now / REST_NS + 1) * REST_NS);
 }
 
 static uint64_t cookie_of(int fd)

@@ -3,10 +3,11 @@
  * Ping-pong over one TCP connection: the client sends SIZE bytes, the server sends them back.
  *
  *   pingpong server PORT [--bind ADDRESS]
- *   pingpong client HOST PORT SIZE COUNT [--wait block|epoll|yield] [--warm N]
+ *   pingpong client HOST PORT SIZE COUNT [--wait block|epoll|yield] [--warm MS]
  *
- * The client tells the server size, way of waiting and number of rounds, so that both ends wait
- * alike. The first N rounds aren't counted. The client prints one JSON line.
+ * The client tells the server size and way of waiting, so that both ends wait alike. The rounds of
+ * the first MS milliseconds (1000) aren't counted: a connection may change its plane meanwhile.
+ * The client prints one JSON line.
  */
 #include "bench.h"
 
@@ -26,7 +27,6 @@
 struct hello {
 	uint32_t size;
 	uint32_t wait;
-	uint64_t rounds;
 };
 
 struct side {
@@ -119,38 +119,37 @@ static int serve(const char *host, const char *port)
 	if (bench_recv_all(fd, &hello, sizeof(hello)) != sizeof(hello))
 		bench_die("the client went away");
 	side_init(&side, fd, &hello);
-	for (uint64_t i = 0; i < hello.rounds; i++) {
-		if (!receive(&side))
-			bench_die("end of stream in round %llu", (unsigned long long)i);
-		transmit(&side);
-	}
 	/* The client closes first, so that its port isn't left in TIME_WAIT on our side. */
-	side.size = 1;
-	receive(&side);
+	while (receive(&side))
+		transmit(&side);
 	close(fd);
 	return 0;
 }
 
-static int measure(int fd, struct hello *hello, uint64_t warm)
+static uint64_t round_trip(struct side *side)
+{
+	uint64_t before = bench_now_ns();
+
+	transmit(side);
+	if (!receive(side))
+		bench_die("end of stream");
+	return bench_now_ns() - before;
+}
+
+static int measure(int fd, struct hello *hello, uint64_t count, uint64_t warm_ms)
 {
 	struct bench_samples samples;
 	struct side side;
-	uint64_t started = 0;
+	uint64_t started = bench_now_ns();
 
 	bench_send_all(fd, hello, sizeof(*hello));
-	bench_samples_init(&samples, hello->rounds - warm);
+	bench_samples_init(&samples, count);
 	side_init(&side, fd, hello);
-	for (uint64_t i = 0; i < hello->rounds; i++) {
-		uint64_t before = bench_now_ns();
-
-		if (i == warm)
-			started = before;
-		transmit(&side);
-		if (!receive(&side))
-			bench_die("end of stream in round %llu", (unsigned long long)i);
-		if (i >= warm)
-			bench_samples_add(&samples, bench_now_ns() - before);
-	}
+	while (bench_now_ns() - started < warm_ms * 1000000u)
+		round_trip(&side);
+	started = bench_now_ns();
+	for (uint64_t i = 0; i < count; i++)
+		bench_samples_add(&samples, round_trip(&side));
 	bench_samples_print(&samples, bench_now_ns() - started);
 	close(fd);
 	return 0;
@@ -166,15 +165,14 @@ int main(int argc, char **argv)
 	if (argc < 6 || strcmp(argv[1], "client") != 0) {
 		fprintf(stderr, "usage: pingpong server PORT [--bind ADDRESS]\n"
 				"       pingpong client HOST PORT SIZE COUNT "
-				"[--wait block|epoll|yield] [--warm N]\n");
+				"[--wait block|epoll|yield] [--warm MS]\n");
 		return 2;
 	}
 	hello.size = (uint32_t)strtoul(argv[4], NULL, 10);
 	count = strtoull(argv[5], NULL, 10);
 	if (hello.size == 0 || count == 0)
 		bench_die("SIZE and COUNT are at least 1");
-	warm = bench_number(argc, argv, "warm", count / 5 + 100);
+	warm = bench_number(argc, argv, "warm", 1000);
 	hello.wait = bench_wait_from(bench_option(argc, argv, "wait", "block"));
-	hello.rounds = count + warm;
-	return measure(bench_connect(argv[2], argv[3]), &hello, warm);
+	return measure(bench_connect(argv[2], argv[3]), &hello, count, warm);
 }

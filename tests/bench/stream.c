@@ -4,12 +4,14 @@
  *
  *   stream server PORT [--bind ADDRESS]
  *   stream client HOST PORT SIZE (--bytes N | --seconds N) [--connections N] [--warm BYTES]
+ *                 [--settle MS]
  *
- * N bytes are those of each connection. The receiver's clock counts: it starts when the warm-up
- * bytes have arrived and stops with the last byte, then the receiver acknowledges with its figures
- * and the client prints the sum over all connections as one JSON line. With --hold 1 the client of
- * one connection prints, then keeps it open until its standard input ends: counters of the living
- * process can be read meanwhile.
+ * For the first MS milliseconds (0) each connection sends single bytes back and forth: it may
+ * change its plane meanwhile. N bytes are those of each connection. The receiver's clock counts: it
+ * starts when the warm-up bytes have arrived and stops with the last byte, then the receiver
+ * acknowledges with its figures and the client prints the sum over all connections as one JSON
+ * line. With --hold 1 the client of one connection prints, then keeps it open until its standard
+ * input ends: counters of the living process can be read meanwhile.
  */
 #include "bench.h"
 
@@ -40,10 +42,35 @@ struct client {
 	pthread_t thread;
 	const char *host, *port;
 	struct hello hello;
-	uint64_t seconds;
+	uint64_t seconds, settle_ms;
 	struct result result;
 	bool hold;
 };
+
+/* The client sends zeros, and a one to end it. */
+static void answer_settling(int fd)
+{
+	char byte = 0;
+
+	while (!byte) {
+		if (bench_recv_all(fd, &byte, 1) != 1)
+			bench_die("the client went away");
+		bench_send_all(fd, &byte, 1);
+	}
+}
+
+static void settle(int fd, uint64_t ms)
+{
+	uint64_t until = bench_now_ns() + ms * 1000000u;
+	char byte = 0, back;
+
+	while (!byte) {
+		byte = bench_now_ns() >= until;
+		bench_send_all(fd, &byte, 1);
+		if (bench_recv_all(fd, &back, 1) != 1)
+			bench_die("the server went away");
+	}
+}
 
 static void count_stream(int fd, const struct hello *hello, struct result *result)
 {
@@ -79,6 +106,7 @@ static void serve_one(int fd, const struct hello *hello)
 	struct result result;
 	char rest;
 
+	answer_settling(fd);
 	count_stream(fd, hello, &result);
 	bench_send_all(fd, &result, sizeof(result));
 	/* The client closes first, so that its port isn't left in TIME_WAIT on our side. */
@@ -164,10 +192,11 @@ static void *client_thread(void *arg)
 	size_t size = client->hello.size;
 	char *buffer = bench_alloc(size);
 	int fd = bench_connect(client->host, client->port);
-	uint64_t deadline = bench_now_ns() + client->seconds * 1000000000u;
-	uint64_t left = client->hello.total;
+	uint64_t deadline, left = client->hello.total;
 
 	bench_send_all(fd, &client->hello, sizeof(client->hello));
+	settle(fd, client->settle_ms);
+	deadline = bench_now_ns() + client->seconds * 1000000000u;
 	while (left > 0) {
 		size_t step = left < size ? left : size;
 
@@ -226,6 +255,7 @@ int main(int argc, char **argv)
 	hello->connections = (uint32_t)bench_number(argc, argv, "connections", 1);
 	hello->total = bench_number(argc, argv, "bytes", 0);
 	hello->warm = bench_number(argc, argv, "warm", hello->total / 8);
+	pattern.settle_ms = bench_number(argc, argv, "settle", 0);
 	pattern.hold = hello->connections == 1 && bench_number(argc, argv, "hold", 0);
 	if (hello->size == 0 || hello->connections == 0 || hello->connections > MAX_CONNECTIONS)
 		bench_die("SIZE is at least 1, connections 1 to %d", MAX_CONNECTIONS);
