@@ -97,7 +97,7 @@ $(O)/tests/unit/%: $(O)/tests/unit/%.o $(UNIT_LIBS)
 # Each folder of tests with programs brings its rules; the targets are named here.
 -include $(wildcard tests/*/rules.mk)
 PROGRAMS := $(if $(wildcard tests/oracle/rules.mk),oracle) \
-	$(if $(wildcard tests/bench/rules.mk),bench-programs)
+	$(if $(wildcard tests/bench/rules.mk),bench-programs) $(if $(wildcard tests/rc/rules.mk),rc-programs)
 
 .PRECIOUS: $(O)/%.o $(O)/tests/unit/%.o
 -include $(shell [ ! -d $(O) ] || find $(O) -name '*.d')

@@ -137,14 +137,16 @@ static bool swap(int from, int to)
 	return atomic_compare_exchange_strong(&word, &from, to);
 }
 
-/* A thread polls by itself: the progress thread needn't be woken by each completion, it ticks. */
+/* A thread polls by itself: the progress thread needn't be woken by each completion, it ticks. The
+ * word is held until the channels are out of its set, or another thread could sleep on them too. */
 static void relieve(void)
 {
 	if (atomic_load_explicit(&word, memory_order_relaxed) != PROGRESS_ASLEEP ||
-	    !swap(PROGRESS_ASLEEP, NOBODY))
+	    !swap(PROGRESS_ASLEEP, PROGRAM))
 		return;
 	xs_progress_channels(atomic_load(&channels), false);
-	xs_progress_ring();
+	atomic_store(&word, NOBODY);
+	xs_lead_pass();
 }
 
 bool xs_poll_spin(void)
@@ -392,6 +394,8 @@ static void serve_as_progress(bool fired)
 	xs_lock_drop(&poll_lock);
 }
 
+/* Takes an event off the channels only with the word: a thread that has taken the word meanwhile,
+ * and armed, may be about to sleep on that event. */
 static void serve_unarmed(bool fired)
 {
 	if (!xs_lock_try(&poll_lock))
@@ -463,7 +467,7 @@ uint64_t xs_lead_turn(bool fired)
 	}
 	if (!active && atomic_load(&word) == NOBODY) {
 		if (xs_now_ns() - seen_at < QUIET_NS)
-			serve_unarmed(fired);
+			serve_unarmed(false);
 		else if (swap(NOBODY, PROGRESS_AWAKE))
 			return watch_channels(fired);
 	}

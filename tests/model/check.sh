@@ -60,7 +60,8 @@ hold resets, segments overtake, link death|-DSTALLS=0|rst.pml
 hold both directions asked back|-DEPOCHS=2 -DNEWLINKS=1|return.pml
 hold both directions asked back, longer streams|-DN=2 -DASKERS=1|return.pml
 hold both directions asked back, SWITCHED after RETURN_ME|-DEPOCHS=2 -DLATE=1|return.pml
-hold sleeping|-DCALLS=1 -DSPINS=0 -DTIMEOUTS=0|sleep.pml
+hold sleeping, one arrival|$nap -DARRIVALS=1|sleep.pml
+hold sleeping|$nap|sleep.pml
 hold sleeping, a timeout|-DCALLS=1 -DARRIVALS=1 -DSPINS=0|sleep.pml
 hold sleeping, polls before the sleep|-DCALLS=1 -DARRIVALS=1 -DTIMEOUTS=0|sleep.pml
 loop sleeping: every circle polls|-DCALLS=1 -DARRIVALS=1 -DSPINS=0 -DTIMEOUTS=0|sleep.pml
@@ -127,6 +128,10 @@ fail sleep mutant 8: asleep though woken|$nap -DMUTANT=8|sleep.pml
 fail sleep mutant 9: doorbell heard too late|$nap -DMUTANT=9|sleep.pml
 fail sleep mutant 11: the progress thread isn't rung|$nap -DMUTANT=11|sleep.pml
 fail sleep mutant 12: it never takes the lead|$nap -DMUTANT=12|sleep.pml
+fail sleep mutant 13: a poller takes the lead and leaves without a word|-DCALLS=1 -DTIMEOUTS=0 -DMUTANT=13|sleep.pml
+fail sleep mutant 14: a leader sleeps on unarmed|$nap -DMUTANT=14|sleep.pml
+fail sleep mutant 15: the word given before the channels|-DCALLS=1 -DARRIVALS=1 -DTIMEOUTS=0 -DMUTANT=15|sleep.pml
+fail sleep mutant 16: an event taken off without the word|$nap -DMUTANT=16|sleep.pml
 fail limit: unseen writer before CONFIRMED|-DFOREIGN=2
 fail limit: link dies, then a clean end|-DKILLS=1
 fail limit: both hand over, both twins full|$both -DFILL=2 -DN=6 -DW=4 -DK=5|both.sh
@@ -137,8 +142,8 @@ LIST
 short() { # by name, from the list above
 	runs | grep -E '^(hold (one upgrade|two epochs, (link death|small)|hand-over tried|sender exits\||sender killed, link death\||'\
 'writer handed over, tried|READY|resets, segments overtake, |both directions asked back\||'\
-'sleeping, a timeout)|fail (without \[([1-489]|1[46])\]|mutant [1-5]:|reset mutant [1-58]|return mutant [1-4]|'\
-'READY mutant [15]|sleep mutant ([1-58]|12):))'
+'sleeping, one arrival)|fail (without \[([1-489]|1[46])\]|mutant [1-5]:|reset mutant [1-58]|return mutant [1-4]|'\
+'READY mutant [15]|sleep mutant ([1-58]|1[25]):))'
 }
 
 long() { # minutes each
@@ -159,7 +164,6 @@ hold both directions asked back, longer streams, both ask|-DN=2 -DDEATHS=0|retur
 hold sleeping, three arrivals|-DCALLS=1 -DSPINS=0 -DTIMEOUTS=0 -DARRIVALS=3|sleep.pml
 hold sleeping, two calls each|-DSPINS=0 -DTIMEOUTS=0|sleep.pml
 hold sleeping, a timeout and a poll|-DCALLS=1 -DARRIVALS=1|sleep.pml
-fail sleep mutant 10: event taken off after the poll|-DCALLS=1 -DSPINS=0 -DTIMEOUTS=0 -DARRIVALS=3 -DMUTANT=10|sleep.pml
 hold sleeping, two timeouts|-DCALLS=1 -DSPINS=0 -DTIMEOUTS=2 -DARRIVALS=1|sleep.pml
 hold sleeping, the word is tried once|-DCALLS=1 -DSPINS=0 -DTIMEOUTS=0 -DONCE=1|sleep.pml
 hold READY's counter, more calls|-DCALLS=3 -DBYTES=5|ready.pml

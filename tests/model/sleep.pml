@@ -53,7 +53,7 @@
 #define SOME_ON_CHAN (on_chan[0] || on_chan[1] || on_chan[LAST])
 
 byte cq[THREADS];            /* the completion queue: arrivals for each thread */
-bit armed, chan_fd;          /* it's armed; its channel is readable */
+bit asked, armed, chan_fd;   /* we have asked for an event and not taken it; the device knows; the channel is readable */
 byte word;                   /* who leads */
 bit ticking, activity;         /* the progress thread ticks; somebody polled or slept since its last turn */
 byte st[THREADS];            /* sleeper states */
@@ -91,13 +91,30 @@ inline poll_all() {
 	od
 }
 #define LOCK !poll_lock -> poll_lock = 1
-inline poll_armed() { atomic { if :: MUTANT != 2 -> poll_all() :: else fi; poll_lock = 0 } }
-inline serve(fired) {
-	atomic { LOCK; if :: fired && MUTANT != 10 -> chan_fd = 0 :: else fi };
+/* disarm_fired: takes the event off, if there is one; arm: asks for one, if none is asked for */
+#define DISARM chan_fd = 0; asked = 0
+#define ARM armed = (armed || !asked); asked = 1
+/* arm_all: the poll lock is held, and let go at its end */
+inline arm_all() {
+	atomic { ARM };
+	atomic { if :: MUTANT != 2 -> poll_all() :: else fi; poll_lock = 0 }
+}
+/* xs_lead_serve, serve_unarmed: nothing is armed behind it */
+inline serve_lead() {
+	atomic { LOCK; DISARM };
+	atomic { poll_all(); poll_lock = 0 }
+}
+inline serve_unarmed(fired) {
+	if
+	:: atomic { LOCK; if :: fired -> DISARM :: else fi };
+		atomic { poll_all(); poll_lock = 0 }
+	:: atomic { poll_lock -> skip } /* a thread is at it */
+	fi
+}
+inline serve_as_progress(fired) {
+	atomic { LOCK; if :: fired -> DISARM :: else fi };
 	atomic { poll_all() };
-	atomic { armed = 1 };
-	atomic { if :: MUTANT != 2 -> poll_all() :: else fi;
-		if :: MUTANT == 10 && fired -> chan_fd = 0 :: else fi; poll_lock = 0 }
+	arm_all()
 }
 /* promote: asks one follower to lead; any of them; one step, as the followers lock is held */
 inline promote(done) {
@@ -149,6 +166,14 @@ look:	if
 	fi;
 	if                                                 /* xs_poll_once */
 	:: atomic { spins > 0 -> spins--; activity = 1 };
+		if                                         /* relieve */
+		:: atomic { word == PROGRESS_ASLEEP -> word = (MUTANT == 15 -> NOBODY : PROGRAM) };
+			p_watches = 0;
+			atomic { if :: MUTANT != 15 -> word = NOBODY :: else fi };
+			if :: MUTANT != 13 -> pass(done) :: else fi;
+			done = 0
+		:: else
+		fi;
 		if
 		:: atomic { LOCK; poll_all(); poll_lock = 0 }
 		:: else
@@ -171,11 +196,15 @@ settle:	if
 		fi;
 		if
 		:: atomic { leads -> UNFOLLOW };
-			atomic { LOCK; armed = 1 };
-			poll_armed()
+			atomic { LOCK };
+			arm_all()
 		:: else
 		fi
-	:: atomic { leads -> st[t] = st[t] & ~LEAD }
+	:: atomic { leads -> st[t] = st[t] & ~LEAD };      /* xs_lead_rearm */
+		if
+		:: atomic { MUTANT != 14 -> LOCK }; arm_all()
+		:: else
+		fi
 	fi;
 	if
 	:: atomic { st[t] == ANNOUNCED || MUTANT == 8 -> st[t] = st[t] | ASLEEP }
@@ -189,7 +218,7 @@ endD:	if                                                 /* ppoll */
 	:: atomic { timeouts > 0 -> timeouts--; late = 1; in_ppoll[t] = 0; on_chan[t] = 0 }
 	fi;
 	atomic { st[t] = st[t] & ~ASLEEP; wake_fd[t] = 0 };
-	if :: atomic { leads && chan_fd -> skip }; serve(1) :: else fi;
+	if :: atomic { leads && chan_fd -> skip }; serve_lead() :: else fi;
 awake:	if
 	:: atomic { !IS(t, WOKEN) && !late -> goto settle }
 	:: atomic { else -> skip }
@@ -220,16 +249,18 @@ turn:	atomic { fired = p_watches && chan_fd; bell_fd = 0 }; /* serve_events */
 		if
 		:: atomic { !seen -> goto watch }
 		:: atomic { seen -> skip };
-progressA:		serve(fired);
+progressA:		serve_unarmed(fired);
 			atomic { p_watches = 0; ticking = 1 };
 			word = NOBODY;
 			promote(done);
 			goto tick
 		fi
 	:: atomic { else -> skip };
-		if
+		if                                         /* the quiet milliseconds may be over or not */
 		:: atomic { word == NOBODY && !seen && MUTANT != 12 -> word = PROGRESS_AWAKE; goto watch }
-		:: atomic { else -> skip }
+		:: atomic { word == NOBODY && !seen -> skip };
+progressU:		serve_unarmed((fired && MUTANT == 16))
+		:: atomic { word != NOBODY || seen -> skip }
 		fi
 	fi;
 tick:	atomic { bound = TICK; if :: seen -> recent = 1 :: !seen -> recent = 0 :: !seen fi };
@@ -244,7 +275,7 @@ tick:	atomic { bound = TICK; if :: seen -> recent = 1 :: !seen -> recent = 0 :: 
 	fi;
 	goto rest;
 watch:	skip;                                              /* watch_channels: the word is PROGRESS_AWAKE */
-progressW: serve(fired);
+progressW: serve_as_progress(fired);
 	if
 	:: atomic { followers == 0 -> p_watches = 1 };
 		ticking = 0;
