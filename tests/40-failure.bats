@@ -37,6 +37,15 @@ returned() {
 	done
 }
 
+@test "an end that nobody has acknowledged when the link dies costs no byte of the other direction" {
+	local seed
+	need_plane
+	for seed in 1 2 3; do
+		XSHIM_TESTPLANE=delay_us=40000,seed=$seed "$TESTS/oracle/run" --plane test exitreply close
+		XSHIM_TESTPLANE=delay_us=40000,seed=$seed "$TESTS/oracle/run" --plane test exitreply exit
+	done
+}
+
 @test "writers for whom there's no memory go back to TCP, and no program sees it" {
 	local kept=$BATS_TEST_TMPDIR/kept
 	need_plane

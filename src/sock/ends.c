@@ -94,8 +94,11 @@ static void bury(struct xs_sock *s, const char *end)
 static bool input_over(struct xs_sock *s)
 {
 	switch (s->rx.state) {
-	case XS_R_PLANE: /* until the FIN in band, or a return */
-		return s->eof;
+	case XS_R_PLANE:
+		/* S's FIN on the twin shows that it knows that we have its end. Before, it may
+		 * still return, if the link dies: its frame would be answered by RST, and what our
+		 * kernel hasn't sent yet would be lost. */
+		return s->eof && xs_twin_ended(s->fd);
 	case XS_R_OPEN: /* S may still use READY: it's asked not to */
 		xs_return_rx(s, XS_R_POLICY);
 		return false;

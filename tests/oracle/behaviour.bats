@@ -101,6 +101,11 @@ setup() {
 	same_as_kernel orphans stolen
 }
 
+@test "a server that ends after a request leaves its whole reply behind" {
+	same_as_kernel exitreply exit
+	same_as_kernel exitreply close
+}
+
 @test "writing to an end gives EPIPE, and SIGPIPE unless it's unwanted" {
 	same_as_kernel sigpipe shut
 	same_as_kernel sigpipe closed

@@ -15,6 +15,7 @@ variants() {
 	case $1 in
 	linger0) echo recv send error ;;
 	killed) echo idle sent ;;
+	exitreply) echo exit close ;;
 	exitunsent) echo exit _exit quick_exit return close ;;
 	sigpipe) echo shut closed reset ;;
 	orphans) echo unread early killed late stolen raw ;;
