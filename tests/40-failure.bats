@@ -59,3 +59,31 @@ returned() {
 	# Late messages set timers of their own before the one that matters.
 	XSHIM_TESTPLANE=delay_us=3000 "$TESTS/oracle/run" --plane test --bare 1 again
 }
+
+# Streams of random sizes with SHA-256 at each end; the plane comes in the middle of each, and goes.
+rounds_of_changes() {
+	local batch=$1 rounds=$2 seed dir=$BATS_TEST_TMPDIR/$1 got
+	local faults=(seed=1 delay_us=500,reorder=20 dup=10,delay_us=3000,reorder=10
+		small=16,bulk=4,dup=30 freeze_after=300,freeze_ms=30,delay_us=200)
+	seed=$((${XS_SEED:-1} + batch))
+	mkdir "$dir"
+	echo "batch $batch: seed $seed"
+	XSHIM_TESTPLANE="${faults[batch % ${#faults[@]}]},seed=$seed" ORACLE_SECONDS=$((60 + 4 * rounds)) \
+		"$TESTS/oracle/run" --plane test --bare 1 --keep "$dir" \
+		stream 300000 "$seed" "$rounds" changes
+	# At most four a round: each end tells of both directions.
+	got=$(jq -s '[.[] | .tx.upgrades, .rx.upgrades] | add' "$dir/report")
+	[ "$got" -ge "$rounds" ] || { echo "only $got upgrades in $rounds rounds" && return 1; }
+	returned "$dir" $((rounds / 2))
+	rm -r "$dir"
+}
+
+@test "random streams are whole while planes come and go in their middle" {
+	local batch batches=5 rounds=8
+	need_plane
+	[ -z "${XS_FULL:-}" ] || batches=40 rounds=25
+	[ -z "${XS_SOAK:-}" ] || batches=400
+	for ((batch = 0; batch < batches; batch++)); do
+		rounds_of_changes $batch $rounds
+	done
+}

@@ -1,34 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks `xshim stat --json PID` which plane a descriptor's directions are on. */
+/* Asks `xshim stat --json PID` which plane a descriptor's directions are on, and `xshim return`. */
 #include <spawn.h>
 
 #include "oracle.h"
 #include "stage.h"
 
-extern char **environ;
-
-/* The asking tool itself runs without the library. */
-static size_t run_stat(pid_t pid, char *out, size_t room)
+/* Its output, NUL at the end; the tool itself runs without the library. -1, or its exit status. */
+static int run_tool(char *argv[], char *out, size_t room)
 {
-	char number[16], *tool = getenv("ORACLE_XSHIM");
-	char *argv[] = {tool, "stat", "--json", number, NULL}, *none[] = {NULL};
+	char *env[2] = {NULL, NULL}, dir[256];
 	posix_spawn_file_actions_t actions;
+	int fds[2], status = -1;
 	size_t n = 0;
 	ssize_t part;
 	pid_t child;
-	int fds[2];
-	char *env[2] = {NULL, NULL}, dir[256];
 
-	if (!tool || pipe2(fds, O_CLOEXEC) < 0)
-		return 0;
-	snprintf(number, sizeof(number), "%d", pid);
+	if (!argv[0] || pipe2(fds, O_CLOEXEC) < 0)
+		return -1;
 	if (getenv("XSHIM_STATS_DIR")) {
 		snprintf(dir, sizeof(dir), "XSHIM_STATS_DIR=%s", getenv("XSHIM_STATS_DIR"));
 		env[0] = dir;
 	}
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
-	int failed = posix_spawn(&child, tool, &actions, NULL, argv, env[0] ? env : none);
+	int failed = posix_spawn(&child, argv[0], &actions, NULL, argv, env);
 
 	posix_spawn_file_actions_destroy(&actions);
 	close(fds[1]);
@@ -36,9 +31,9 @@ static size_t run_stat(pid_t pid, char *out, size_t room)
 		n += (size_t)part;
 	out[n] = 0;
 	close(fds[0]);
-	if (!failed)
-		waitpid(child, NULL, 0);
-	return n;
+	if (failed || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return -1;
+	return WEXITSTATUS(status);
 }
 
 static void strip(char *line)
@@ -69,10 +64,12 @@ int oracle_look(pid_t pid, int fd)
 	static char out[1 << 16];
 	static char shown[1024];
 	const char *plane = getenv("ORACLE_PLANE");
-	char wanted[32], *save = NULL;
+	char number[16], wanted[32], *save = NULL;
+	char *argv[] = {getenv("ORACLE_XSHIM"), "stat", "--json", number, NULL};
 
+	snprintf(number, sizeof(number), "%d", pid);
 	snprintf(wanted, sizeof(wanted), ",fd:%d,", fd);
-	if (!plane || !run_stat(pid, out, sizeof(out)))
+	if (!plane || run_tool(argv, out, sizeof(out)) < 0)
 		return 0;
 	for (char *line = strtok_r(out, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		strip(line);
@@ -85,4 +82,14 @@ int oracle_look(pid_t pid, int fd)
 		snprintf(shown, sizeof(shown), "%s", line);
 	}
 	return 0;
+}
+
+int oracle_send_back(pid_t pid, int fd)
+{
+	char number[2][16], out[1024];
+	char *argv[] = {getenv("ORACLE_XSHIM"), "return", number[0], number[1], NULL};
+
+	snprintf(number[0], sizeof(number[0]), "%d", pid);
+	snprintf(number[1], sizeof(number[1]), "%d", fd);
+	return run_tool(argv, out, sizeof(out)) == 0;
 }

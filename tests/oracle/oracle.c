@@ -222,7 +222,7 @@ static void serve_asks(int i)
 
 	if (recv(ask_fd[i], &ask, sizeof(ask), MSG_DONTWAIT) != sizeof(ask))
 		return;
-	ask.answer = oracle_look(ask.pid, ask.fd);
+	ask.answer = (ask.back ? oracle_send_back : oracle_look)(ask.pid, ask.fd);
 	if (send(ask_fd[i], &ask, sizeof(ask), MSG_NOSIGNAL) < 0)
 		return;
 }

@@ -105,6 +105,8 @@ void warm_echo(int fd);
 int oracle_fast(void); /* a plane other than the kernel's is wanted */
 /* Both directions of the descriptor stand on it; the kernel's: always false. */
 int oracle_standing(int fd);
+/* From outside, back to TCP for good; one thread at a time. 0: it isn't there yet. */
+int oracle_return(int fd);
 /* The wanted plane can't prove that a killed peer's stream was complete. */
 void say_killed_end(ssize_t n, int err);
 

@@ -151,15 +151,25 @@ int oracle_fast(void)
 	return plane && strcmp(plane, "kernel") != 0;
 }
 
-int oracle_standing(int fd)
+static int ask_stage(int fd, int back)
 {
-	struct oracle_ask ask = {.pid = getpid(), .fd = fd};
+	struct oracle_ask ask = {.pid = getpid(), .fd = fd, .back = back};
 
 	if (send(stage.ask, &ask, sizeof(ask), MSG_NOSIGNAL) != sizeof(ask))
 		return 0;
 	if (recv(stage.ask, &ask, sizeof(ask), 0) != sizeof(ask))
 		return 0;
 	return ask.answer;
+}
+
+int oracle_standing(int fd)
+{
+	return ask_stage(fd, 0);
+}
+
+int oracle_return(int fd)
+{
+	return oracle_fast() && ask_stage(fd, 1);
 }
 
 static void ping(int from, int to, char what)
