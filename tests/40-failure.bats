@@ -63,8 +63,8 @@ returned() {
 # Streams of random sizes with SHA-256 at each end; the plane comes in the middle of each, and goes.
 rounds_of_changes() {
 	local batch=$1 rounds=$2 seed dir=$BATS_TEST_TMPDIR/$1 got
-	local faults=(seed=1 delay_us=500,reorder=20 dup=10,delay_us=3000,reorder=10
-		small=16,bulk=4,dup=30 freeze_after=300,freeze_ms=30,delay_us=200)
+	local faults=('seed=1' 'delay_us=500,reorder=20' 'dup=10,delay_us=3000,reorder=10'
+		'small=16,bulk=4,dup=30' 'freeze_after=300,freeze_ms=30,delay_us=200')
 	seed=$((${XS_SEED:-1} + batch))
 	mkdir "$dir"
 	echo "batch $batch: seed $seed"

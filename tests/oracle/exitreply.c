@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server writes what its client doesn't read yet, reads a request to its end, and ends (arg: exit,
- * or close before it). All that it wrote arrives, then the end: a client that doesn't know yet that
- * its request was read mustn't answer with it, should the link die with the server.
+ * A server writes what its client doesn't read yet, reads a request to its end, and ends (arg:
+ * exit, or close before it). All that it wrote arrives, then the end: a client that doesn't know
+ * yet that its request was read mustn't answer with it, should the link die with the server.
  */
 #include "oracle.h"
 
