@@ -266,7 +266,7 @@ setup() {
 @test "whoever inherits a connection, and however its owner goes, it works" {
 	local how
 	for how in leave exec grandchild orphaned own pending reset full killed gone flood early; do
-		same_as_kernel heirs $how
+		ORACLE_SECONDS=60 same_as_kernel heirs $how
 	done
 }
 
@@ -279,11 +279,11 @@ setup() {
 }
 
 @test "threads may fork while others talk" {
-	same_as_kernel --bare 2 forkstorm
+	ORACLE_SECONDS=60 same_as_kernel --bare 2 forkstorm
 }
 
 @test "a process that has forked closes without waiting for its peer" {
-	same_as_kernel forkclose
+	ORACLE_SECONDS=60 same_as_kernel forkclose
 }
 
 @test "starting other programs leaves a connection as it is" {
