@@ -73,8 +73,7 @@ int xs_sock_shutdown(struct xs_sock *s, int fd, int how)
 /* All is over: the private duplicate closes. Locked. */
 static void bury(struct xs_sock *s, const char *end)
 {
-	bool ours =
-		xs_conn_fresh(s); /* or was it closed behind our back, and its number re-used? */
+	bool ours = xs_conn_fresh(s); /* else the number is somebody else's by now */
 	int fd = s->fd;
 
 	xs_heirs_release(s); /* it looks at the twin */
@@ -263,7 +262,8 @@ static bool close_own(struct xs_sock *s, int fd)
 		if (!wants_reset(s) && adopt(s, fd)) {
 			/* The duplicate's own close waits for nobody. */
 			xs_real.setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-			return s->wr_shut = true;
+			s->wr_shut = true;
+			return true;
 		}
 		xs_conn_abort(s);
 	}
