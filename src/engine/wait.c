@@ -17,6 +17,7 @@
 #include "base/crit.h"
 #include "base/rawsys.h"
 #include "base/real.h"
+#include "base/unwind.h"
 #include "engine/engine.h"
 
 #include <errno.h>
@@ -63,15 +64,16 @@ static void fill_set(struct nap *nap)
 /* ppoll with the program's cancel state: r, or -errno. */
 static int cancellable(struct nap *nap, const struct timespec *ts, const sigset_t *mask)
 {
+	struct xs_unwind undo;
 	int r;
 
-	pthread_cleanup_push(cancelled, nap);
+	xs_unwind_push(&undo, cancelled, nap);
 	pthread_setcancelstate(xs_crit_cancel_state(), NULL);
 	r = xs_real.ppoll(nap->set, nap->nfds + OURS, ts, mask);
 	if (r < 0)
 		r = -errno;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	pthread_cleanup_pop(0);
+	xs_unwind_pop(&undo);
 	return r;
 }
 

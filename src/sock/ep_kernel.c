@@ -159,14 +159,18 @@ static bool disarmed(struct xs_ep_set *set, int fd)
 }
 
 /* --- conversion ---------- */
-/* The bits that the kernel item needs now. */
+/*
+ * The bits that the kernel item needs now. The program's are among them on a plane too: where they
+ * had to be added at a return, the kernel would report an edge for them.
+ */
 static uint32_t needed(const struct xs_ep_item *it)
 {
 	unsigned serve = xs_twin_serves((struct xs_sock *)it->obj);
+	uint32_t bits = it->events & ~XS_EP_PRIVATE;
 
 	if (!serve)
-		return EPOLLIN | EPOLLRDHUP;
-	return (it->events & ~XS_EP_PRIVATE) | (serve & POLLIN ? 0u : EPOLLIN);
+		return bits | EPOLLIN | EPOLLRDHUP;
+	return bits | (serve & POLLIN ? 0u : EPOLLIN);
 }
 
 static int put_form(struct xs_ep_set *set, struct xs_ep_item *it, int op, uint32_t bits)
