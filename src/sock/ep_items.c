@@ -106,19 +106,30 @@ static void manage(struct xs_ep_set *set, struct xs_ep_item *it)
 	xs_ep_list(it, true); /* reported if it's ready now */
 }
 
-/* Back in what the program took out: true. Else nothing of it is left. */
-static bool add_again(struct xs_ep_set *set, struct xs_ep_item *it, const struct xs_obj *obj,
-		      const struct epoll_event *ev, struct xs_obj **left)
+/* Back in what the program took out. 1: it had been another socket, nothing of it is left. */
+static int add_again(struct xs_ep_set *set, struct xs_ep_item *it, const struct xs_obj *obj,
+		     int epfd, struct epoll_event *ev, struct xs_obj **left)
 {
-	if (it->obj == obj && xs_ep_at_rest(it) && !(ev->events & EPOLLEXCLUSIVE)) {
-		it->removed = false;
-		take_events(it, ev);
-		xs_ep_list(it, true); /* reported if it's ready now */
-		return true;
+	int r = 0;
+
+	if (it->obj != obj) {
+		xs_ep_drop(set, it);
+		*left = xs_ep_forget(set, it);
+		return 1;
 	}
-	xs_ep_drop(set, it);
-	*left = xs_ep_forget(set, it);
-	return false;
+	if (!xs_ep_at_rest(it) || ev->events & EPOLLEXCLUSIVE) {
+		xs_ep_drop(set, it);
+		r = control(epfd, EPOLL_CTL_ADD, it->fd, ev);
+	}
+	if (r)
+		return r;
+	it->removed = false;
+	take_events(it, ev);
+	if (it->converted)
+		xs_ep_list(it, true); /* reported if it's ready now */
+	else
+		manage(set, it);
+	return 0;
 }
 
 /* left: objects whose references are to be put once the lock is dropped. */
@@ -130,8 +141,9 @@ static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 	int r;
 
 	left[0] = obj;
-	if (old && old->removed && add_again(set, old, obj, ev, &left[1]))
-		return 0;
+	r = old && old->removed ? add_again(set, old, obj, epfd, ev, &left[1]) : 1;
+	if (r <= 0)
+		return r;
 	r = control(epfd, EPOLL_CTL_ADD, fd, ev);
 	if (r < 0 || !obj || obj == &set->obj)
 		return r;
@@ -180,6 +192,16 @@ static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *e
 	return 0;
 }
 
+/* The program took it out. The record stays until the socket closes: many come back soon. */
+static void set_aside(struct xs_ep_item *it)
+{
+	it->removed = true;
+	it->events = 0;
+	atomic_store(&it->armed, 0);
+	atomic_store(&it->exclusive, false);
+	xs_ep_unlist(it);
+}
+
 static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 		       struct xs_obj **left)
 {
@@ -189,13 +211,16 @@ static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_eve
 	if (it && it->removed)
 		return -ENOENT;
 	if (it && it->obj->kind == XS_FD_SOCK && !it->orphan && xs_ep_at_rest(it)) {
-		it->removed = true;
-		it->events = 0;
-		atomic_store(&it->armed, 0);
-		xs_ep_unlist(it);
+		set_aside(it);
 		return 0;
 	}
 	r = control(epfd, EPOLL_CTL_DEL, fd, ev);
+	if (it && !r && it->obj->kind == XS_FD_SOCK && !it->orphan) {
+		it->converted = false;
+		xs_ep_uncount(set, it);
+		set_aside(it);
+		return 0;
+	}
 
 	if (it && (r == 0 || r == -ENOENT) && !it->orphan)
 		*left = xs_ep_forget(set, it);

@@ -61,7 +61,7 @@ struct xs_ep_item {
 	epoll_data_t data;
 	_Atomic uint32_t armed;
 	bool converted; /* the kernel item is ours */
-	bool removed;	/* the program took it out; the kernel item stays until somebody minds */
+	bool removed;	/* the program took it out; a converted one's kernel item stays at rest */
 	uint32_t form;	/* the kernel item's bits */
 	_Atomic bool counted; /* in set->managed */
 	_Atomic bool orphan, exclusive;
