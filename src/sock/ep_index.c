@@ -51,6 +51,36 @@ int xs_ep_grow(struct xs_ep_items *a, uint32_t least)
 	return 0;
 }
 
+struct xs_ep_item *xs_ep_at(const struct xs_ep_set *set, int fd)
+{
+	uint32_t room = atomic_load_explicit(&set->by_fd.room, memory_order_acquire);
+
+	if (fd < 0 || (uint32_t)fd >= room)
+		return NULL;
+	return atomic_load(&atomic_load_explicit(&set->by_fd.at, memory_order_acquire)[fd]);
+}
+
+int xs_ep_table_grow(struct xs_ep_table *t, uint32_t least)
+{
+	uint32_t old = atomic_load_explicit(&t->room, memory_order_relaxed), room = old ? old : 512;
+	_Atomic(struct xs_ep_item *) *from = atomic_load_explicit(&t->at, memory_order_relaxed),
+				     *at;
+
+	if (least <= old)
+		return 0;
+	while (room < least)
+		room *= 2;
+	at = map(room * sizeof(*at));
+	if (!at)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < old; i++)
+		atomic_store_explicit(&at[i], atomic_load_explicit(&from[i], memory_order_relaxed),
+				      memory_order_relaxed);
+	atomic_store_explicit(&t->at, at, memory_order_release);
+	atomic_store_explicit(&t->room, room, memory_order_release);
+	return 0;
+}
+
 /* index lock */
 static void more_items(void)
 {
@@ -214,6 +244,8 @@ static void reset(struct xs_ep_set *set)
 	xs_lock_init(&set->ready, XS_RANK_LEAF);
 	set->sleepers = NULL;
 	set->inherited = true;
+	atomic_store(&set->fast, 0); /* other threads' */
+	atomic_store(&set->locked, true);
 	if (atomic_exchange(&set->working, false))
 		atomic_fetch_sub(&set->obj.refs, 1); /* the work stayed behind */
 	atomic_store(&set->work.posted, false);
@@ -228,6 +260,7 @@ static void reset(struct xs_ep_set *set)
 		if (!it)
 			continue;
 		it->listed = false;
+		atomic_store(&it->busy, false);
 		xs_ep_index_add(it);
 		if (it->obj->kind != XS_FD_SOCK)
 			continue;

@@ -14,15 +14,10 @@
 #define REFS 32
 
 /* --- items ---------- */
-static struct xs_ep_item *any(struct xs_ep_set *set, int fd)
-{
-	return fd >= 0 && (uint32_t)fd < set->by_fd.room ? set->by_fd.at[fd] : NULL;
-}
-
-/* ... that the program knows of. */
+/* The item that the program knows of. */
 static struct xs_ep_item *find(struct xs_ep_set *set, int fd)
 {
-	struct xs_ep_item *it = any(set, fd);
+	struct xs_ep_item *it = xs_ep_at(set, fd);
 
 	return it && !it->removed ? it : NULL;
 }
@@ -37,7 +32,7 @@ static struct xs_ep_item *prepare(struct xs_ep_set *set, int fd, struct xs_obj *
 		return NULL;
 	if (set->holes.n)
 		i = (uint32_t)(uintptr_t)set->holes.at[--set->holes.n];
-	if (xs_ep_grow(&set->items, i + 1) || xs_ep_grow(&set->by_fd, (uint32_t)fd + 1)) {
+	if (xs_ep_grow(&set->items, i + 1) || xs_ep_table_grow(&set->by_fd, (uint32_t)fd + 1)) {
 		xs_ep_item_free(it);
 		return NULL;
 	}
@@ -49,7 +44,7 @@ static struct xs_ep_item *prepare(struct xs_ep_set *set, int fd, struct xs_obj *
 	return it;
 }
 
-static void take_events(struct xs_ep_item *it, const struct epoll_event *ev)
+void xs_ep_take_events(struct xs_ep_item *it, const struct epoll_event *ev)
 {
 	it->events = ev->events | EPOLLERR | EPOLLHUP;
 	it->data = ev->data;
@@ -62,7 +57,7 @@ static void publish(struct xs_ep_set *set, struct xs_ep_item *it)
 	set->items.at[it->index] = it;
 	if (it->index >= set->items.n)
 		set->items.n = it->index + 1;
-	set->by_fd.at[it->fd] = it;
+	atomic_store(&set->by_fd.at[it->fd], it);
 	xs_ep_index_add(it);
 	if (it->obj->kind == XS_FD_EPOLL) {
 		atomic_fetch_add(&set->inners, 1);
@@ -82,12 +77,14 @@ struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it)
 	xs_ep_unlist(it);
 	xs_ep_uncount(set, it);
 	xs_ep_index_del(it);
-	if (set->by_fd.at[it->fd] == it)
-		set->by_fd.at[it->fd] = NULL;
+	if (xs_ep_at(set, it->fd) == it)
+		atomic_store(&set->by_fd.at[it->fd], NULL);
 	set->items.at[it->index] = NULL;
 	if (!xs_ep_grow(&set->holes, set->holes.n + 1))
 		set->holes.at[set->holes.n++] = (struct xs_ep_item *)(uintptr_t)it->index;
-	xs_ep_item_free(it);
+	if (!atomic_load(
+		    &it->busy)) /* else a thread is about to write to it: it's never used again */
+		xs_ep_item_free(it);
 	return obj;
 }
 
@@ -124,7 +121,7 @@ static int add_again(struct xs_ep_set *set, struct xs_ep_item *it, const struct 
 	if (r)
 		return r;
 	it->removed = false;
-	take_events(it, ev);
+	xs_ep_take_events(it, ev);
 	if (it->converted)
 		xs_ep_list(it, true); /* reported if it's ready now */
 	else
@@ -137,7 +134,7 @@ static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 	       struct xs_obj *left[2])
 {
 	struct xs_obj *obj = xs_fdtable_get(fd, xs_fdtable_kind(fd));
-	struct xs_ep_item *it, *old = any(set, fd);
+	struct xs_ep_item *it, *old = xs_ep_at(set, fd);
 	int r;
 
 	left[0] = obj;
@@ -156,7 +153,7 @@ static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 		return r;
 	}
 	left[0] = NULL;
-	take_events(it, ev);
+	xs_ep_take_events(it, ev);
 	publish(set, it);
 	if (obj->kind == XS_FD_EPOLL)
 		atomic_store(&((struct xs_ep_set *)obj)->watched, true);
@@ -167,7 +164,7 @@ static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 
 static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev)
 {
-	struct xs_ep_item *it = any(set, fd);
+	struct xs_ep_item *it = xs_ep_at(set, fd);
 	uint32_t had;
 	int r = 0;
 
@@ -176,7 +173,7 @@ static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *e
 	if (!it || !it->converted || ev->events & EPOLLEXCLUSIVE) {
 		r = control(epfd, EPOLL_CTL_MOD, fd, ev);
 		if (r == 0 && it)
-			take_events(it, ev);
+			xs_ep_take_events(it, ev);
 		return r;
 	}
 	had = it->events;
@@ -187,13 +184,12 @@ static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *e
 		it->events = had;
 		return r;
 	}
-	take_events(it, ev);
+	xs_ep_take_events(it, ev);
 	xs_ep_list(it, true); /* reported if it's ready now */
 	return 0;
 }
 
-/* The program took it out. The record stays until the socket closes: many come back soon. */
-static void set_aside(struct xs_ep_item *it)
+void xs_ep_set_aside(struct xs_ep_item *it)
 {
 	it->removed = true;
 	it->events = 0;
@@ -205,20 +201,20 @@ static void set_aside(struct xs_ep_item *it)
 static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 		       struct xs_obj **left)
 {
-	struct xs_ep_item *it = any(set, fd);
+	struct xs_ep_item *it = xs_ep_at(set, fd);
 	int r;
 
 	if (it && it->removed)
 		return -ENOENT;
 	if (it && it->obj->kind == XS_FD_SOCK && !it->orphan && xs_ep_at_rest(it)) {
-		set_aside(it);
+		xs_ep_set_aside(it);
 		return 0;
 	}
 	r = control(epfd, EPOLL_CTL_DEL, fd, ev);
 	if (it && !r && it->obj->kind == XS_FD_SOCK && !it->orphan) {
 		it->converted = false;
 		xs_ep_uncount(set, it);
-		set_aside(it);
+		xs_ep_set_aside(it);
 		return 0;
 	}
 
@@ -230,6 +226,10 @@ static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_eve
 static int locked_ctl(struct xs_ep_set *set, int epfd, int op, int fd, struct epoll_event *ev,
 		      struct xs_obj *left[2])
 {
+	struct xs_ep_item *it = xs_ep_at(set, fd);
+
+	if (it && atomic_load(&it->busy))
+		xs_ep_lock_down(set); /* another thread is at it without the lock */
 	if (op == EPOLL_CTL_DEL)
 		return remove_item(set, epfd, fd, ev, &left[0]);
 	if (!ev || (op != EPOLL_CTL_ADD && op != EPOLL_CTL_MOD))
@@ -271,6 +271,11 @@ int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 		return foreign_ctl(epfd, op, fd, ev);
 	if (op == EPOLL_CTL_ADD && ev && ev->events & EPOLLEXCLUSIVE)
 		xs_fd_pin(fd, XS_R_EPOLL_SET); /* the kernel chooses whom to wake */
+	if (xs_ep_fast_ctl(set, epfd, op, fd, ev, &r)) {
+		xs_obj_put(obj);
+		errno = keep;
+		return r;
+	}
 	xs_crit_enter(&cs);
 	xs_lock_take(&set->lock);
 	r = locked_ctl(set, epfd, op, fd, ev, left);

@@ -85,6 +85,8 @@ bool xs_ep_count(struct xs_ep_set *set, struct xs_ep_item *it)
 {
 	int fd = atomic_load(&set->fd);
 
+	bool busy = !xs_ep_lock_down(set);
+
 	atomic_store(&ever_managed, true);
 	if (!atomic_exchange(&it->counted, true))
 		atomic_fetch_add(&set->managed, 1);
@@ -94,7 +96,7 @@ bool xs_ep_count(struct xs_ep_set *set, struct xs_ep_item *it)
 		make_wake(set);
 	xs_ep_unkick(set);
 	if (!xs_sleeps_on_set(set))
-		return false;
+		return busy;
 	if (set->kick_fd < 0)
 		set->kick_fd = add_eventfd(set, XS_EP_KICK, 1);
 	return true;
@@ -216,7 +218,7 @@ void xs_ep_drop(struct xs_ep_set *set, struct xs_ep_item *it)
 
 void xs_ep_convert(struct xs_ep_set *set, struct xs_ep_item *it)
 {
-	if (it->converted || it->orphan || it->removed)
+	if (it->converted || it->orphan || it->removed || !xs_ep_lock_down(set))
 		return;
 	if (it->events & EPOLLONESHOT && disarmed(set, it->fd))
 		atomic_store(&it->armed, 0);

@@ -103,6 +103,8 @@ static void begin(struct xs_ep_set *set, int fd)
 	xs_lock_take(&set->lock);
 	atomic_store(&set->fd, fd);
 	atomic_store(&set->managed, 0);
+	atomic_store(&set->fast, 0);
+	atomic_store(&set->locked, false);
 	atomic_store(&set->inners, 0);
 	atomic_store(&set->watched, false);
 	set->inherited = set->plane_first = false;

@@ -65,6 +65,7 @@ struct xs_ep_item {
 	uint32_t form;	/* the kernel item's bits */
 	_Atomic bool counted; /* in set->managed */
 	_Atomic bool orphan, exclusive;
+	_Atomic bool busy; /* in an epoll_ctl without the lock (ep_fast.c) */
 	/* Under the set's ready lock. */
 	bool listed, edge, moved;
 	struct xs_ep_item *next, *prev;
@@ -83,6 +84,12 @@ struct xs_ep_items {
 	uint32_t n, room;
 };
 
+/* Descriptor number -> item. Read without a lock; outgrown arrays stay, they're small change. */
+struct xs_ep_table {
+	_Atomic(_Atomic(struct xs_ep_item *) *) at;
+	_Atomic uint32_t room;
+};
+
 struct xs_ep_set {
 	struct xs_obj obj;
 	struct xs_lock lock;
@@ -94,7 +101,9 @@ struct xs_ep_set {
 	bool plane_first;	  /* whose turn it is when slots are few */
 	uint32_t random;	  /* upper half of the tokens */
 	struct xs_ep_items items; /* by index */
-	struct xs_ep_items by_fd;
+	struct xs_ep_table by_fd;
+	_Atomic uint32_t fast;	  /* threads inside an epoll_ctl without the lock */
+	_Atomic bool locked;	  /* there are to be none */
 	struct xs_ep_items holes; /* free indices below items.n */
 	int wake_fd, kick_fd;	  /* -1: none */
 
@@ -155,8 +164,22 @@ struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it);
 /* fd, a name of obj, is closed. */
 void xs_ep_obj_closed(struct xs_obj *obj, int fd, bool last);
 
+void xs_ep_take_events(struct xs_ep_item *it, const struct epoll_event *ev);
+/* The program took it out. The record stays until the socket closes: many come back soon. */
+void xs_ep_set_aside(struct xs_ep_item *it);
+
+/* --- ep_fast.c: epoll_ctl where nothing is managed ---------- */
+/* The whole call, without the lock; false: it has to be the other way. */
+bool xs_ep_fast_ctl(struct xs_ep_set *set, int epfd, int op, int fd, struct epoll_event *ev,
+		    int *r);
+/* From now on every epoll_ctl of the set takes the lock; false: a thread is still inside one that
+ * doesn't. Set's lock. */
+bool xs_ep_lock_down(struct xs_ep_set *set);
+
 /* --- ep_index.c: all sets; socket -> items; memory ---------- */
 int xs_ep_grow(struct xs_ep_items *a, uint32_t least);
+struct xs_ep_item *xs_ep_at(const struct xs_ep_set *set, int fd);
+int xs_ep_table_grow(struct xs_ep_table *t, uint32_t least);
 struct xs_ep_item *xs_ep_item_new(void);
 void xs_ep_item_free(struct xs_ep_item *it);
 void xs_ep_index_add(struct xs_ep_item *it);
