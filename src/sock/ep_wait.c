@@ -183,7 +183,10 @@ static int kernel_way(struct wait *w, const struct timespec *timeout, const sigs
 	}
 	xs_obj_put(&set->obj);
 	r = real_wait(w, timeout, mask);
-	w->set = r > 0 && (set->inherited || xs_ep_managed(set)) ? get_set(w->epfd) : NULL;
+	/* Once a member was managed a token may come, though none is any more. */
+	w->set = r > 0 && (set->inherited || atomic_load(&set->locked) || xs_ep_managed(set))
+			 ? get_set(w->epfd)
+			 : NULL;
 	if (w->set)
 		r = without_tokens(w, r);
 	xs_sleep_leave(record);

@@ -206,6 +206,10 @@ setup() {
 	same_as_kernel epollthreads
 }
 
+@test "an event loop may take its socket out and put it back for each message" {
+	same_as_kernel epchurn
+}
+
 @test "FIONREAD, SIOCOUTQ and names are the kernel's" {
 	same_as_kernel ioctls
 }
