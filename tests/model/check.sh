@@ -143,7 +143,7 @@ short() { # by name, from the list above
 	runs | grep -E '^(hold (one upgrade|two epochs, (link death|small)|hand-over tried|sender exits\||sender killed, link death\||'\
 'writer handed over, tried|READY|resets, segments overtake, |both directions asked back\||'\
 'sleeping, one arrival)|fail (without \[([1-489]|1[46])\]|mutant [1-5]:|reset mutant [1-58]|return mutant [1-4]|'\
-'READY mutant [15]|sleep mutant ([1-58]|1[25]):))'
+'READY mutant [15]|sleep mutant ([12458]|1[25]):))'
 }
 
 long() { # minutes each
