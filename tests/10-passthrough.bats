@@ -163,6 +163,20 @@ same_output() {
 	grep -q "$BATS_TEST_TMPDIR/conf:2" "$BATS_TEST_TMPDIR/log"
 }
 
+@test "a state file or a report that can't be written is named once in the log" {
+	export XSHIM_LOG=warn XSHIM_LOG_FILE=$BATS_TEST_TMPDIR/log
+	XSHIM_STATS_DIR=/nowhere XSHIM_REPORT=/nowhere/report preloaded "$BUILD/oracle/echo"
+	grep '/nowhere/xshim.*: No such file or directory: xshim stat' "$XSHIM_LOG_FILE"
+	[ "$(grep -c 'report: nothing is written to /nowhere/report: No such' "$XSHIM_LOG_FILE")" \
+		= "$(sed -n 's/^xshim.\([0-9]*\). .*report:.*/\1/p' "$XSHIM_LOG_FILE" | sort -u | wc -l)" ]
+	grep -q 'report: nothing' "$XSHIM_LOG_FILE"
+}
+
+@test "a mistake in the environment of xshim run is told once" {
+	XSHIM_LOG=warn XSHIM_MODE=maybe run -0 "$XSHIM" run true
+	[[ $output == "xshim["*"] warn XSHIM_MODE: bad value 'maybe': ignored" ]]
+}
+
 @test "xshim run gives its program's exit status, or its own" {
 	run -0 "$XSHIM" run -- true
 	run -7 "$XSHIM" run sh -c 'exit 7'

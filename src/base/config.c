@@ -122,7 +122,9 @@ static void apply_line(char *line, const struct origin *from)
 /* The file's length in `text`, or a negative errno. */
 static long read_file(const char *path)
 {
-	long fd = xs_sys(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
+	const int flags =
+		O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK; /* a FIFO isn't waited for */
+	long fd = xs_sys(__NR_openat, AT_FDCWD, path, flags, 0);
 	long len = 0, n;
 
 	if (fd < 0)
@@ -145,7 +147,7 @@ static bool apply_file(const char *path, bool named)
 
 	if (len < 0) {
 		if (named || len != -ENOENT)
-			XS_LOG(WARN, "%s: can't be read: errno %d", path, (int)-len);
+			XS_LOG(WARN, "%s: can't be read: %s", path, strerrordesc_np((int)-len));
 		return false;
 	}
 	if (len == FILE_MAX_BYTES)

@@ -3,6 +3,9 @@
  * The log's descriptor is a high-numbered duplicate of descriptor 2 or an opened file. A
  * program may close it, or get its number for something else: before each line the file
  * behind the number is compared with the one remembered, and opened anew if it differs.
+ *
+ * What the log writes to isn't the program's choice: no line may raise a signal or wait for a
+ * reader.
  */
 #include "base/log.h"
 #include "base/clock.h"
@@ -11,6 +14,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -85,7 +90,7 @@ static int open_path(void)
 	if (!expand(path, sizeof(path)))
 		return -1;
 	return (int)xs_sys(__NR_openat, AT_FDCWD, path,
-			   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+			   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 }
 
 /* Descriptor 2 counts only as long as it's the file that it was when the program started. */
@@ -126,12 +131,43 @@ static int checked_fd(void)
 	return atomic_load_explicit(&log_fd, memory_order_acquire);
 }
 
-static void put_line(const char *line, int n)
+/* Not so: a full pipe, one that nobody reads any more, a stopped terminal. */
+static bool has_room(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	struct timespec none = {0};
+
+	return xs_sys(__NR_ppoll, &p, 1, &none, 0, sizeof(uint64_t)) == 1 && p.revents == POLLOUT;
+}
+
+/* The reader may go even now, and a file may have reached the limit: such a signal is taken back.
+ */
+static bool write_quietly(int fd, const char *line, int n)
+{
+	const uint64_t both = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);
+	const struct timespec none = {0};
+	uint64_t mask, pending = 0, raised = 0;
+	long r;
+
+	xs_sys(__NR_rt_sigprocmask, SIG_BLOCK, &both, &mask, sizeof(mask));
+	xs_sys(__NR_rt_sigpending, &pending, sizeof(pending));
+	r = xs_sys(__NR_write, fd, line, n);
+	if (r == -EPIPE)
+		raised = 1ull << (SIGPIPE - 1);
+	else if (r == -EFBIG)
+		raised = 1ull << (SIGXFSZ - 1);
+	raised &= ~pending;
+	if (raised)
+		xs_sys(__NR_rt_sigtimedwait, &raised, 0, &none, sizeof(raised));
+	xs_sys(__NR_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof(mask));
+	return r == n;
+}
+
+static bool put_line(const char *line, int n)
 {
 	int fd = checked_fd();
 
-	if (fd >= 0)
-		xs_sys(__NR_write, fd, line, n);
+	return fd >= 0 && has_room(fd) && write_quietly(fd, line, n);
 }
 
 static void tell_dropped(void)
@@ -139,9 +175,9 @@ static void tell_dropped(void)
 	uint32_t n = atomic_exchange_explicit(&dropped, 0, memory_order_relaxed);
 	char line[80];
 
-	if (n)
-		put_line(line, snprintf(line, sizeof(line), "xshim[%d] warn %u lines dropped\n",
-					(int)getpid(), n));
+	if (n && !put_line(line, snprintf(line, sizeof(line), "xshim[%d] warn %u lines dropped\n",
+					  (int)getpid(), n)))
+		atomic_fetch_add_explicit(&dropped, n, memory_order_relaxed);
 }
 
 static bool allowed(void)
@@ -180,7 +216,8 @@ void xs_log_line(enum xs_log_level level, const char *fmt, ...)
 	if (n > (int)sizeof(line) - 2)
 		n = (int)sizeof(line) - 2;
 	line[n++] = '\n';
-	put_line(line, n);
+	if (!put_line(line, n))
+		atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
 	errno = saved;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/config.h"
+#include "base/log.h"
 #include "base/rawsys.h"
 
 #define FIRST_SIZE 4096 /* grows fourfold */
@@ -83,17 +84,29 @@ static int create(void)
 	return (int)fd;
 }
 
+static void complain(long error)
+{
+	XS_LOG(WARN, "%s: %s: xshim stat won't show this process", file.path,
+	       strerrordesc_np((int)-error));
+}
+
 static struct xshim_state *map(int fd)
 {
 	struct stat st;
 	void *at;
+	int r;
 
 	xs_sys(__NR_fchmod, fd, 0600); /* whatever the umask is */
-	if (fstat(fd, &st) < 0 || extend(fd, 0, FIRST_SIZE) < 0)
+	r = fstat(fd, &st) < 0 ? -errno : extend(fd, 0, FIRST_SIZE);
+	if (r < 0) {
+		complain(r);
 		return NULL;
+	}
 	at = mmap(NULL, FULL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
+	if (at == MAP_FAILED) {
+		complain(-errno);
 		return NULL;
+	}
 	file.dev = st.st_dev;
 	file.ino = st.st_ino;
 	file.size = FIRST_SIZE;
@@ -110,8 +123,10 @@ struct xshim_state *xs_statefile_make(const struct xshim_state *head)
 	if (n >= (int)sizeof(file.path) || !xs_config()->stats_dir[0])
 		return NULL;
 	fd = create();
-	if (fd < 0)
+	if (fd < 0) {
+		complain(fd);
 		return NULL;
+	}
 	state = map(fd);
 	xs_sys(__NR_close, fd);
 	if (!state) {

@@ -127,7 +127,19 @@ static void test_missing_file_is_named(void)
 	setenv("XSHIM_CONF", "/nonexistent/shim.conf", 1);
 	xs_config_load();
 	read_log();
-	CHECK(strstr(log_text, "/nonexistent/shim.conf: can't be read"));
+	CHECK(strstr(log_text,
+		     "/nonexistent/shim.conf: can't be read: No such file or directory\n"));
+}
+
+static void test_fifo_isnt_waited_for(void)
+{
+	CHECK_EQ(mkfifo(conf_path, 0600), 0);
+	setenv("XSHIM_CONF", conf_path, 1);
+	alarm(10);
+	xs_config_load();
+	alarm(0);
+	CHECK_EQ(xs_config()->poll_us, 50);
+	unlink(conf_path);
 }
 
 static void test_long_file(void)
@@ -171,6 +183,8 @@ int main(void)
 	test_environment_wins();
 	test_mistakes();
 	test_missing_file_is_named();
+	unlink(conf_path);
+	test_fifo_isnt_waited_for();
 	test_long_file();
 	test_sizes();
 	unlink(conf_path);

@@ -5,8 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -115,6 +118,115 @@ static void test_limit(void)
 	CHECK(lines() - before >= 80);
 }
 
+/* In a child: 0 if it lived through some lines on `fd` as its stderr; a signal shows as 128 + n. */
+static int outcome(int fd, void (*before)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		alarm(10); /* one that waits is ended */
+		signal(SIGPIPE, SIG_DFL);
+		signal(SIGXFSZ, SIG_DFL);
+		dup2(fd, STDERR_FILENO);
+		if (before)
+			before();
+		xs_log_init(XS_LOG_WARN, "stderr");
+		for (int i = 0; i < 3; i++)
+			XS_LOG(ERROR, "line %d", i);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* A SIGPIPE of the program's own, which it has blocked, stays pending. */
+static void with_own_signal(void)
+{
+	const struct timespec none = {0};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	raise(SIGPIPE);
+	xs_log_init(XS_LOG_WARN, "stderr");
+	XS_LOG(ERROR, "nobody reads this");
+	if (sigtimedwait(&set, NULL, &none) != SIGPIPE)
+		_exit(1);
+	XS_LOG(ERROR, "nor this");
+	if (sigtimedwait(&set, NULL, &none) != -1)
+		_exit(2);
+}
+
+static void test_nobody_reads(void)
+{
+	int ends[2];
+
+	CHECK_EQ(pipe(ends), 0);
+	close(ends[0]);
+	CHECK_EQ(outcome(ends[1], NULL), 0);
+	CHECK_EQ(outcome(ends[1], with_own_signal), 0);
+	close(ends[1]);
+}
+
+static void test_full_pipe(void)
+{
+	int ends[2];
+
+	CHECK_EQ(pipe(ends), 0);
+	CHECK_EQ(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+	while (write(ends[1], text, 4096) > 0)
+		;
+	CHECK_EQ(fcntl(ends[1], F_SETFL, 0), 0);
+	CHECK_EQ(outcome(ends[1], NULL), 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void forbid_growth(void)
+{
+	const struct rlimit none = {0, 0};
+
+	setrlimit(RLIMIT_FSIZE, &none);
+}
+
+static void test_file_limit(void)
+{
+	char other[300];
+	int fd;
+
+	snprintf(other, sizeof(other), "%s/other", dir);
+	fd = open(other, O_RDWR | O_CREAT, 0600);
+	CHECK_EQ(outcome(fd, forbid_growth), 0);
+	CHECK_EQ(outcome(fd, NULL), 0);
+	CHECK_EQ(lseek(fd, 0, SEEK_END) > 0, 1);
+	close(fd);
+	unlink(other);
+}
+
+static void log_into_fifo(void)
+{
+	char name[300];
+
+	snprintf(name, sizeof(name), "%s/fifo", dir);
+	xs_log_init(XS_LOG_WARN, name);
+	XS_LOG(ERROR, "nobody reads this");
+}
+
+static void test_fifo(void)
+{
+	char name[300];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/fifo", dir);
+	CHECK_EQ(mkfifo(name, 0600), 0);
+	fd = open("/dev/null", O_WRONLY);
+	CHECK_EQ(outcome(fd, log_into_fifo), 0);
+	close(fd);
+	unlink(name);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -125,6 +237,10 @@ int main(void)
 	test_descriptor();
 	test_stolen_number();
 	test_long_line();
+	test_nobody_reads();
+	test_full_pipe();
+	test_file_limit();
+	test_fifo();
 	test_limit();
 	unlink(path);
 	rmdir(dir);
