@@ -172,7 +172,8 @@ cover: ## unit and host tests with line coverage
 # --- installing ----------------------------------------------------------------------------------
 # Renamed over the old file: overwriting a mapped library kills its users.
 define put
-	install -D -m $(1) $(2) $(DESTDIR)$(3).new && mv -f $(DESTDIR)$(3).new $(DESTDIR)$(3)
+	$(call say,INST,$(DESTDIR)$(3))
+	$(Q)install -D -m $(1) $(2) $(DESTDIR)$(3).new && mv -f $(DESTDIR)$(3).new $(DESTDIR)$(3)
 endef
 
 .PHONY: install deb clean help
@@ -181,7 +182,11 @@ install: all ## into PREFIX (/usr/local), below DESTDIR
 	$(call put,755,$(TOOL),$(PREFIX)/bin/xshim)
 	$(call put,644,include/xshim.h,$(PREFIX)/include/xshim.h)
 	$(call put,644,shim.conf,$(PREFIX)/share/doc/xshim/shim.conf)
-	$(if $(wildcard src/man/xshim.1),$(call put,644,src/man/xshim.1,$(PREFIX)/share/man/man1/xshim.1))
+	$(call put,644,src/man/xshim.1,$(PREFIX)/share/man/man1/xshim.1)
+	$(call put,644,src/man/shim.conf.5,$(PREFIX)/share/man/man5/shim.conf.5)
+	$(call put,644,src/man/libxshim.7,$(PREFIX)/share/man/man7/libxshim.7)
+# LD_PRELOAD=libxshim.so finds it in /usr/local/lib by the loader's cache only.
+	$(Q)[ -n "$(DESTDIR)" ] || PATH="$$PATH:/sbin:/usr/sbin" ldconfig 2>/dev/null || :
 
 deb: all ## a Debian package in BUILD
 	@scripts/make-deb $(BUILD) $(VERSION)
