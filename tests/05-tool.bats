@@ -71,6 +71,7 @@ compiled() {
 	run -125 "$XSHIM" run --trust everyone true
 	run -125 "$XSHIM" run --log loud true
 	run -125 "$XSHIM" run --log
+	[[ ${lines[0]} == "xshim: option '--log' requires an argument" ]]
 	run -125 "$XSHIM" run
 }
 
@@ -325,6 +326,18 @@ compiled() {
 		# Only warnings are text here.
 		[[ $output != *warning* ]]
 	done
+}
+
+@test "installing brings the library, the command and the manual" {
+	local root=$BATS_TEST_TMPDIR/root file
+	env -u MAKEFLAGS -u MAKELEVEL make -s -C "$ROOT" BUILD="$BUILD" DESTDIR="$root" install
+	for file in lib/libxshim.so bin/xshim include/xshim.h share/doc/xshim/shim.conf \
+		share/man/man1/xshim.1 share/man/man5/shim.conf.5 share/man/man7/libxshim.7; do
+		[ -s "$root/usr/local/$file" ]
+	done
+	[ -z "$(find "$root" -name '*.new')" ]
+	run -0 "$root/usr/local/bin/xshim" run sh -c 'echo "$LD_PRELOAD"'
+	[ "$(realpath "$output")" = "$root/usr/local/lib/libxshim.so" ]
 }
 
 @test "the manual has every key of the configuration and every reason" {

@@ -25,10 +25,11 @@ static const char usage[] =
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
+	bool configured; /* run isn't: the library in the program says what is wrong */
 } commands[] = {
-	{"run", tool_run},
-	{"stat", tool_stat},
-	{"return", tool_return},
+	{"run", tool_run, false},
+	{"stat", tool_stat, true},
+	{"return", tool_return, true},
 };
 
 void tool_say(const char *fmt, ...)
@@ -117,10 +118,14 @@ int main(int argc, char **argv)
 		tool_usage(true);
 		return finish(TOOL_OK);
 	}
-	xs_config_load();
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (!strcmp(name, commands[i].name))
-			return finish(commands[i].run(argc - 1, argv + 1));
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(name, commands[i].name))
+			continue;
+		if (commands[i].configured)
+			xs_config_load();
+		argv[1] = "xshim"; /* getopt's complaints begin with it */
+		return finish(commands[i].run(argc - 1, argv + 1));
+	}
 	if (*name)
 		tool_say("unknown command '%s'", name);
 	tool_usage(false);

@@ -134,6 +134,14 @@ static int carry_out(struct request *r, const struct xshim_state *head)
 	return await(r);
 }
 
+static bool is_number(const char *text, int *number, const char *what)
+{
+	if (tool_number(text, number))
+		return true;
+	tool_say("return: '%s' is no %s", text, what);
+	return false;
+}
+
 int tool_return(int argc, char **argv)
 {
 	struct request r = {.fd = XSHIM_REQUEST_ALL};
@@ -144,8 +152,8 @@ int tool_return(int argc, char **argv)
 		tool_usage(true);
 		return TOOL_OK;
 	}
-	if (argc < 2 || argc > 3 || !tool_number(argv[1], &r.pid) || !r.pid ||
-	    (argc == 3 && !tool_number(argv[2], &r.fd))) {
+	if (argc < 2 || argc > 3 || !is_number(argv[1], &r.pid, "process number") ||
+	    (argc == 3 && !is_number(argv[2], &r.fd, "descriptor"))) {
 		tool_usage(false);
 		return TOOL_USAGE;
 	}
