@@ -18,24 +18,30 @@
 #define FORGET_AFTER 1024u
 
 struct slot {
-	struct xs_chan *chan;
+	_Atomic(struct xs_chan *) chan;
 	struct xs_link *link;
 	struct xs_id_key peer;
 	uint32_t next; /* of the unused ones */
-	uint16_t generation;
+	_Atomic uint16_t generation;
 	uint8_t state; /* enum xs_id_state */
 	bool told;
 };
 
-/* All under the lock. */
+/* All under the lock, but for xs_id_enter_held(). */
 static struct xs_lock lock = XS_LOCK_INIT(XS_RANK_LEAF);
 static struct slot *pages[PAGES];
 static uint32_t made = 1; /* id 0 is the link's own */
 static uint32_t unused_head, unused_tail, unused_n;
 
+/* One that was made. */
+static struct slot *slot_at(uint32_t id)
+{
+	return &pages[id / PAGE_IDS][id % PAGE_IDS];
+}
+
 static struct slot *slot_of(uint32_t id)
 {
-	return id && id < made ? &pages[id / PAGE_IDS][id % PAGE_IDS] : NULL;
+	return id && id < made ? slot_at(id) : NULL;
 }
 
 static struct slot *find(struct xs_id_key key)
@@ -91,7 +97,7 @@ int xs_id_take(struct xs_id_key *key)
 	if (!id && unused_n)
 		id = get_unused();
 	if (id) {
-		s = slot_of(id);
+		s = slot_at(id);
 		s->generation = (uint16_t)(s->generation + 1 ? s->generation + 1 : 1);
 		s->state = XS_ID_PENDING;
 		s->told = false;
@@ -156,16 +162,17 @@ static void tell_gone(struct slot *s, struct xs_id_gone *gone)
 	s->told = true;
 }
 
+/*
+ * A live id is closed under its connection's lock, and slots stay where they are: with that lock a
+ * slot that still names this generation and channel stays so.
+ */
 bool xs_id_enter_held(struct xs_id_key key, struct xs_entered *e)
 {
-	struct slot *s;
+	struct slot *s = slot_at(key.id);
 	bool live;
 
 	e->events->lock(e->user);
-	xs_lock_take(&lock);
-	s = find(key);
-	live = s && s->state == XS_ID_LIVE && s->chan == e->chan;
-	xs_lock_drop(&lock);
+	live = atomic_load(&s->generation) == key.generation && atomic_load(&s->chan) == e->chan;
 	if (!live)
 		xs_id_leave(e);
 	return live;

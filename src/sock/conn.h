@@ -146,6 +146,12 @@ struct xs_sock {
 	bool in_tuples;
 };
 
+/* Does that direction not belong to the kernel alone? */
+static inline bool xs_is_managed(const struct xs_sock *s, unsigned bits)
+{
+	return atomic_load_explicit(&s->managed, memory_order_acquire) & bits;
+}
+
 static inline struct xs_sock *xs_sock_of(struct xs_obj *o)
 {
 	return (struct xs_sock *)o;

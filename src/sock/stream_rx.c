@@ -38,6 +38,8 @@ bool xs_rx_enter(struct xs_sock *s, int fd, int flags)
 {
 	if (flags & MSG_OOB)
 		xs_fd_pin(fd, XS_R_OOB);
+	if (!(flags & MSG_ERRQUEUE) && xs_is_managed(s, XS_MANAGED_RX))
+		return false; /* needn't count itself in to see that */
 	atomic_fetch_add_explicit(&s->rx_kernel, 1, memory_order_seq_cst);
 	if (flags & MSG_ERRQUEUE) /* never sleeps; the twin's error queue is the only one */
 		return true;

@@ -40,6 +40,8 @@ bool xs_tx_enter(struct xs_sock *s, int fd, int flags)
 		xs_fd_pin(fd, XS_R_OOB);
 	else if (flags & MSG_ZEROCOPY)
 		xs_fd_pin(fd, XS_R_ZEROCOPY);
+	if (xs_is_managed(s, XS_MANAGED_TX))
+		return false; /* needn't count itself in to see that */
 	atomic_fetch_add_explicit(&s->tx_kernel, 1, memory_order_seq_cst);
 	if (!(atomic_load_explicit(&s->managed, memory_order_seq_cst) & XS_MANAGED_TX) &&
 	    !s->foreign)
