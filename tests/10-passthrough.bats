@@ -163,6 +163,14 @@ same_output() {
 	grep -q "$BATS_TEST_TMPDIR/conf:2" "$BATS_TEST_TMPDIR/log"
 }
 
+@test "the log says at info why a connection stays, planes that aren't there yet included" {
+	export XSHIM_LOG=info XSHIM_LOG_FILE=$BATS_TEST_TMPDIR/log XSHIM_REPORT=$BATS_TEST_TMPDIR/report
+	XSHIM_PLANES=shm XSHIM_POLICY=eager preloaded "$BUILD/oracle/echo"
+	grep -q 'fd=[0-9]* stays on the kernel: rule$' "$XSHIM_LOG_FILE"
+	run -0 jq -r .rx.reason "$XSHIM_REPORT"
+	[[ $output == *rule* && $output != *no-device* ]]
+}
+
 @test "a state file or a report that can't be written is named once in the log" {
 	export XSHIM_LOG=warn XSHIM_LOG_FILE=$BATS_TEST_TMPDIR/log
 	XSHIM_STATS_DIR=/nowhere XSHIM_REPORT=/nowhere/report preloaded "$BUILD/oracle/echo"

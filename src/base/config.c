@@ -91,11 +91,13 @@ static void apply(const struct xs_conf_key *key, const char *value, const struct
 {
 	if (key->parse(key, value, field(key)) == 0)
 		return;
-	if (from->line)
+	if (from->line) {
+		key->parse(key, key->standard, field(key)); /* an earlier line isn't in force */
 		XS_LOG(WARN, "%s:%u: bad value '%s' for %s: using %s", from->name, from->line,
 		       value, key->key, *key->standard ? key->standard : "none");
-	else
+	} else {
 		XS_LOG(WARN, "%s: bad value '%s': ignored", from->name, value);
+	}
 }
 
 static void apply_line(char *line, const struct origin *from)

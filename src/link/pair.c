@@ -107,7 +107,7 @@ enum xs_reason xs_pair_carrier(unsigned i, const struct sockaddr *local,
 
 enum xs_reason xs_pair_possible(const struct sockaddr *local, const struct sockaddr *peer)
 {
-	enum xs_reason why = XS_R_NO_DEVICE, one;
+	enum xs_reason why = XS_R_RULE, one; /* no carrier of this version is among `planes` */
 
 	if (local->sa_family != AF_INET && local->sa_family != AF_INET6)
 		return XS_R_NOT_TCP;

@@ -311,6 +311,7 @@ static void accepted(struct xs_sock *l, int lfd, int fd, int family)
 		if (why) {
 			s->pairing = XS_PAIR_NEVER;
 			s->tx_why = s->rx_why = why;
+			XS_LOG(INFO, "fd=%d stays on the kernel: %s", fd, xs_reason_name(why));
 		} else {
 			xs_tuple_add(s);
 			announce(l, lfd, &s->local);

@@ -257,6 +257,7 @@ static void start(struct xs_sock *s)
 		s->tx_why = s->rx_why = why;
 		s->pairing = XS_PAIR_NEVER;
 		atomic_store_explicit(&s->watching, 0, memory_order_relaxed);
+		XS_LOG(INFO, "fd=%d stays on the kernel: %s", s->fd, xs_reason_name(why));
 	} else {
 		s->tx_why = s->rx_why = XS_R_PAIRING;
 		s->pairing = XS_PAIR_ASKING;

@@ -18,7 +18,7 @@ static const char usage[] =
 	"       xshim stat [--json] [PID | NAME]\n"
 	"       xshim return PID [FD]\n"
 	"       xshim --version | --help\n"
-	"run     starts a program whose TCP connections may move to RDMA or shared memory\n"
+	"run     starts a program whose TCP connections may move to RDMA\n"
 	"stat    shows the connections of running programs: where their bytes go, and why\n"
 	"return  moves a program's connections back to TCP, and keeps them there\n";
 

@@ -91,8 +91,9 @@ static void test_mistakes(void)
 {
 	const struct xs_config *c = xs_config();
 
-	write_file(conf_path, "mode = sometimes\nplaness = rc\nnonsense\nwindow_max = -1\n"
-			      "chunk = 1z\ntrust = 10.0.0.0/33\nplanes = tcp\npoll_us = 99999\n");
+	write_file(conf_path,
+		   "mode = sometimes\nplaness = rc\nnonsense\nwindow_max = -1\n"
+		   "chunk = 1z\ntrust = 10.0.0.0/33\nplanes = tcp\npoll_us = 7\npoll_us = 99999\n");
 	setenv("XSHIM_LOG", "warn", 1);
 	setenv("XSHIM_LOG_FILE", log_path, 1);
 	setenv("XSHIM_PLANE", "rc", 1);
@@ -108,7 +109,7 @@ static void test_mistakes(void)
 	CHECK(strstr(log_text, "shim.conf:5: bad value '1z' for chunk"));
 	CHECK(strstr(log_text, "shim.conf:6: bad value '10.0.0.0/33' for trust: using none"));
 	CHECK(strstr(log_text, "shim.conf:7: bad value 'tcp'"));
-	CHECK(strstr(log_text, "shim.conf:8: bad value '99999'"));
+	CHECK(strstr(log_text, "shim.conf:9: bad value '99999' for poll_us: using 50\n"));
 	CHECK(strstr(log_text, "XSHIM_PLANE: unknown variable"));
 	CHECK(strstr(log_text, "XSHIM_EXIT_MS: bad value 'soon'"));
 	CHECK(!strstr(log_text, "XSHIM_TEST_SEED"));
@@ -116,6 +117,7 @@ static void test_mistakes(void)
 	CHECK_EQ(c->mode, XS_MODE_ON);
 	CHECK_EQ(c->window_max, 1 << 20);
 	CHECK_EQ(c->exit_ms, 200);
+	CHECK_EQ(c->poll_us, 50);
 	CHECK_EQ(c->planes.n, 2);
 	unsetenv("XSHIM_PLANE");
 	unsetenv("XSHIM_EXIT_MS");
