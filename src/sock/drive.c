@@ -367,7 +367,7 @@ static void drive_fin(struct xs_sock *s)
 	xs_lend_back(s);
 	xs_s_fin_on_twin(&s->tx);
 	s->fin_on_twin = true;
-	xs_wake(s, POLLOUT | POLLHUP | XS_WHAT_MOVED);
+	xs_wake(s, XS_WHAT_MOVED); /* not news: shutdown() has told it */
 }
 
 static void drive_prepare(struct xs_sock *s)

@@ -63,8 +63,9 @@ int xs_sock_shutdown(struct xs_sock *s, int fd, int how)
 			s->wr_shut = true;
 			xs_manage(s, XS_MANAGED_TX, true); /* the twin's FIN may have to wait */
 		}
-		xs_wake(s, POLLIN | POLLOUT | POLLRDHUP | POLLHUP);
 	}
+	if (!r)
+		xs_wake(s, POLLIN | POLLOUT | POLLRDHUP | POLLHUP);
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);
 	return r;

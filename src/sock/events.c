@@ -85,7 +85,7 @@ static void message(void *user, const struct xs_msg *m)
 		xs_r_flushed(&s->rx, m->epoch);
 		if (s->rx.frozen)
 			xs_wake(s, XS_WHAT_MOVED);
-		else if (xs_twin_ended(s->fd)) /* it stood in doubt */
+		else if (!s->eof && xs_r_on_twin(&s->rx) && xs_twin_ended(s->fd)) /* in doubt */
 			xs_wake(s, XS_WHAT_END);
 		break;
 	case XS_K_PEER_GONE:
@@ -161,7 +161,8 @@ static void dead(void *user, enum xs_reason why)
 		xs_chan_ops(s->chan)->rx_close(s->chan, 0);
 	s->rx_why = why;
 	s->link_gone = true;
-	xs_wake(s, XS_WHAT_MOVED | POLLIN | POLLOUT);
+	/* What may have been hidden: bytes behind X, an end in doubt. */
+	xs_wake(s, XS_WHAT_MOVED | (!s->eof && (open || xs_r_in_doubt(&s->rx)) ? POLLIN : 0));
 }
 
 const struct xs_chan_events xs_conn_events = {

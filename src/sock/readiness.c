@@ -153,8 +153,12 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 
 static unsigned serves(struct xs_sock *s)
 {
-	unsigned bits = xs_s_on_plane(&s->tx) ? 0 : POLLOUT;
+	unsigned bits = POLLOUT;
 
+	/* An end of ours is writable from shutdown() on, when it was told: the twin's FIN, which
+	 * may have had to wait, is no news. */
+	if (xs_s_on_plane(&s->tx) || (s->wr_shut && xs_managed(s)))
+		bits = 0;
 	/* Up to X; nothing after an end that was told or waits for its proof. */
 	if (xs_r_twin_limit(&s->rx) && !s->eof)
 		bits |= POLLIN;

@@ -23,6 +23,19 @@ static void await_look(const char *when, int fd, int bytes)
 	look("again");
 }
 
+/* The connection's own FIN is on its way: on a plane it follows the one in band. */
+static void await_fin(int fd)
+{
+	struct tcp_info info = {.tcpi_state = TCP_CLOSE_WAIT};
+	const unsigned open = 1u << TCP_ESTABLISHED | 1u << TCP_CLOSE_WAIT;
+	socklen_t n = sizeof(info);
+
+	for (int i = 0; i < 5000 && open & 1u << info.tcpi_state; i++) {
+		MUST(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n));
+		poll(NULL, 0, 1);
+	}
+}
+
 static void change(int op, int fd, uint32_t events)
 {
 	struct epoll_event e = {.events = events, .data.u64 = 0x1234567890abcdef};
@@ -99,6 +112,8 @@ static void server(void)
 	await_event(fd, POLLHUP);
 	look("both ended");
 	look("again");
+	await_fin(fd);
+	look("with the FIN");
 	CALL(close(fd));
 	look("closed");
 	CALL(epoll_wait(set, NULL, 0, 0));
