@@ -164,6 +164,7 @@ void xs_segchan_header(struct xs_chan *c, uint8_t kind, struct xs_seghdr *h)
 
 void xs_segchan_refused(struct xs_chan *c, enum xs_lane lane, int err, uint64_t rooms)
 {
+	c->ack_told = 0; /* not by this one */
 	xs_credit_untake(c->link, lane);
 	if (err == -EAGAIN)
 		xs_credit_full(c->link, lane, c, rooms);

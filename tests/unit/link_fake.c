@@ -125,6 +125,35 @@ static void test_credits(void)
 	ack(me->chan->tx.end);
 }
 
+static uint64_t told(uint64_t consumed)
+{
+	uint64_t r;
+
+	lock(me);
+	r = xs_chan_ops(me->chan)->rx_ack(me->chan, 1, consumed);
+	unlock(me);
+	return r;
+}
+
+/* Consumption is told by a segment that is posted, not by one that the send queue refused. */
+static void test_told(void)
+{
+	const struct posted *p;
+
+	CHECK(told(500) < 500);
+	queue_full = true;
+	CHECK_EQ(put(10, 0), 10);
+	CHECK(told(500) < 500);
+	queue_full = false;
+	xs_link_ready(link_);
+	xs_link_batch_end(link_);
+	p = next();
+	CHECK(p && p->h.ack_epoch == 1 && p->h.ack == 500);
+	CHECK_EQ(told(500), 500);
+	CHECK(told(501) < 501);
+	ack(me->chan->tx.end);
+}
+
 /* A CREDIT for each quarter of a lane's entries that is free again. */
 static void test_granting(void)
 {
@@ -265,6 +294,7 @@ int main(void)
 	test_flags();
 	test_window();
 	test_credits();
+	test_told();
 	test_granting();
 	test_holding();
 	test_late();
