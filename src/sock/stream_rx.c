@@ -338,7 +338,8 @@ static ssize_t receive(struct pass *p)
 			xs_real.poll(NULL, 0, 1); /* readable already: look again in a while */
 		}
 		r = xs_conn_wait(p->s, p->fd, POLLIN, b.deadline, !b.timed, 0);
-		if (r < 0)
+		p->look = r == -EAGAIN; /* no time is left: a spin may have eaten all of it */
+		if (r < 0 && !p->look)
 			break;
 	}
 	return p->done ? (ssize_t)p->done : r;
