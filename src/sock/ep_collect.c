@@ -124,6 +124,8 @@ static bool examine(struct xs_ep_set *set, struct xs_ep_item *it, bool edge, uin
 	if (managed && !it->converted) {
 		xs_ep_count(set, it);
 		xs_ep_convert(set, it);
+		if (!it->converted && atomic_load(&set->fast))
+			xs_ep_list(it, edge); /* it couldn't be yet */
 	}
 	*mask = it->converted ? xs_ep_mask(it) : 0;
 	if (!managed)

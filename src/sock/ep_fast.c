@@ -24,8 +24,10 @@
 static void leave(void *arg)
 {
 	struct xs_ep_set *set = arg;
+	uint32_t n = atomic_load(&set->fast);
 
-	atomic_fetch_sub(&set->fast, 1);
+	while (n && !atomic_compare_exchange_weak(&set->fast, &n, n - 1))
+		; /* 0: a handler has forked, and this is its child */
 	if (xs_ready_wanted())
 		xs_ready_look();
 }
@@ -46,7 +48,7 @@ static bool fits(const struct xs_ep_set *set, struct xs_ep_item *it, int op, int
 	return xs_ep_at(set, fd) == it && it->set == set && it->fd == fd && !it->converted &&
 	       !atomic_load(&it->orphan) && !atomic_load(&it->exclusive) &&
 	       it->obj->kind == XS_FD_SOCK && xs_fdtable_peek(fd) == it->obj &&
-	       it->removed == (op == EPOLL_CTL_ADD);
+	       !xs_managed((struct xs_sock *)it->obj) && it->removed == (op == EPOLL_CTL_ADD);
 }
 
 static int change(struct xs_ep_item *it, int epfd, int op, int fd, struct epoll_event *ev)

@@ -169,7 +169,7 @@ static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *e
 	int r = 0;
 
 	if (it && it->removed)
-		return -ENOENT;
+		return ev->events & EPOLLEXCLUSIVE ? -EINVAL : -ENOENT;
 	if (!it || !it->converted || ev->events & EPOLLEXCLUSIVE) {
 		r = control(epfd, EPOLL_CTL_MOD, fd, ev);
 		if (r == 0 && it)
@@ -378,7 +378,9 @@ static bool sleeps_in(const struct xs_ep_ref *ref, struct xs_obj *obj)
 
 	xs_lock_take(&set->lock);
 	it = at_ref(ref, obj);
-	if (it && !it->removed) {
+	if (it) /* also one that's out: it may be on its way in, or come back later */
+		sleeps = !xs_ep_lock_down(set);
+	if (it && !sleeps && !it->removed) {
 		sleeps = xs_ep_count(set, it);
 		xs_ep_convert(set, it);
 	}

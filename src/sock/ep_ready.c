@@ -123,14 +123,11 @@ void xs_ep_notify(struct xs_waiter *w, unsigned what)
 		post(it->set);
 }
 
-void xs_ep_work(struct xs_work *w)
+static void convert_listed(struct xs_ep_set *set)
 {
-	struct xs_ep_set *set = (struct xs_ep_set *)((char *)w - offsetof(struct xs_ep_set, work));
 	struct xs_ep_item *it;
 	bool edge;
 
-	atomic_store(&set->working, false);
-	xs_lock_take(&set->lock);
 	for (uint32_t left = xs_ep_listed(set); left; left--) {
 		it = xs_ep_pop(set, &edge);
 		if (!it)
@@ -141,6 +138,18 @@ void xs_ep_work(struct xs_work *w)
 		}
 		xs_ep_list(it, edge);
 	}
+}
+
+void xs_ep_work(struct xs_work *w)
+{
+	struct xs_ep_set *set = (struct xs_ep_set *)((char *)w - offsetof(struct xs_ep_set, work));
+
+	atomic_store(&set->working, false);
+	xs_lock_take(&set->lock);
+	if (xs_ep_lock_down(set))
+		convert_listed(set);
+	else
+		post(set); /* an item may be on its way in */
 	xs_lock_drop(&set->lock);
 	xs_obj_put(&set->obj);
 }

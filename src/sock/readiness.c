@@ -76,7 +76,8 @@ static unsigned rx_bits(struct xs_sock *s, unsigned k)
 {
 	unsigned bits;
 
-	if (s->eof) /* read in band: whether the twin's FIN is here yet or not */
+	/* Told in band: whether the twin's FIN is here yet or not. */
+	if (s->eof || xs_r_at_final(&s->rx, xs_rx_held(s)))
 		return IN_BITS | POLLRDHUP;
 	if (s->rx.state == XS_R_PLANE)
 		return plane_rx(s);
@@ -160,7 +161,7 @@ static unsigned serves(struct xs_sock *s)
 	if (xs_s_on_plane(&s->tx) || (s->wr_shut && xs_managed(s)))
 		bits = 0;
 	/* Up to X; nothing after an end that was told or waits for its proof. */
-	if (xs_r_twin_limit(&s->rx) && !s->eof)
+	if (xs_r_twin_limit(&s->rx) && !s->eof && !xs_r_at_final(&s->rx, xs_rx_held(s)))
 		bits |= POLLIN;
 	/* The twin's FIN follows the one in band, and is no news then. */
 	if (!s->eof && !s->rx.final_known)

@@ -266,7 +266,7 @@ static ssize_t take(struct pass *p)
 		return ended(p);
 	if (r == 0)
 		r = twin_fin(p); /* never in doubt before the first READY */
-	return r == -EAGAIN && (s->rd_shut || s->eof) ? 0 : r;
+	return r == -EAGAIN && (s->rd_shut || s->eof || xs_r_at_final(&s->rx, 0)) ? 0 : r;
 }
 
 static ssize_t pass(struct pass *p)

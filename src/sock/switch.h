@@ -170,5 +170,11 @@ static inline bool xs_r_at_fin(const struct xs_r *r)
 {
 	return r->state == XS_R_PLANE && r->fin_known && r->c == r->fin;
 }
+/* `ahead` bytes from here the stream ends, as S said in band, whatever the twin still has to say:
+ * what was told once isn't taken back by a return. */
+static inline bool xs_r_at_final(const struct xs_r *r, uint64_t ahead)
+{
+	return r->final_known && r->c + ahead >= r->final;
+}
 
 #endif

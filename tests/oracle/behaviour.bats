@@ -210,6 +210,10 @@ setup() {
 	same_as_kernel epchurn
 }
 
+@test "what came while a socket was out of its set is reported when it's put back" {
+	same_as_kernel epaside
+}
+
 @test "FIONREAD, SIOCOUTQ and names are the kernel's" {
 	same_as_kernel ioctls
 }
