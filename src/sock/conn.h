@@ -263,6 +263,8 @@ size_t xs_rx_readable(struct xs_sock *s);
 ssize_t xs_rx_drop(struct xs_sock *s, int fd);
 /* An error that the twin has told us once: it ends the stream, behind what was taken before. */
 bool xs_rx_hard(struct xs_sock *s, int err);
+/* ... as the program is told it. */
+int xs_rx_error(const struct xs_sock *s, int err);
 /* n bytes have left the twin; `data` of them are the program's: no frame, no repeats. */
 static inline void xs_rx_left_twin(struct xs_sock *s, size_t n, size_t data)
 {

@@ -16,13 +16,18 @@
 #define FIN_GRACE_MS 20 /* for bytes still in a completion queue when the twin's FIN is here */
 #define PARTIAL_MS 200	/* half a frame from an S whose link died */
 
+int xs_rx_error(const struct xs_sock *s, int err)
+{
+	/* The twin's FIN follows the one in band: the kernel would be in CLOSE_WAIT. */
+	return err == ECONNRESET && s->rx.final_known ? EPIPE : err;
+}
+
 bool xs_rx_hard(struct xs_sock *s, int err)
 {
 	if (err != ECONNRESET && err != EPIPE && err != ETIMEDOUT && err != EHOSTUNREACH)
 		return false;
-	/* The twin's FIN follows the one in band: the kernel would be in CLOSE_WAIT. */
 	if (!s->peer_rst) /* else it has been told: PEER_GONE was quicker */
-		s->error = err == ECONNRESET && s->rx.final_known ? EPIPE : err;
+		s->error = xs_rx_error(s, err);
 	s->peer_rst = true;
 	return true;
 }

@@ -390,8 +390,10 @@ bool xs_tx_flush(struct xs_sock *s)
 		if (r < 0) { /* the twin is gone: so are the bytes, as with TCP */
 			int e = errno;
 
-			xs_conn_reset(s, XS_R_TWIN_DEAD);
-			xs_rx_hard(s, e);
+			if (!s->peer_rst) {
+				xs_conn_reset(s, XS_R_TWIN_DEAD);
+				s->error = xs_rx_error(s, e);
+			}
 			r = (ssize_t)(s->tx.end - s->tx.flush + s->tx.frame_left);
 		}
 		into_twin(s, (size_t)r, (size_t)r > frame ? (size_t)r - frame : 0);
