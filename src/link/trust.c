@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/lock.h"
+#include "base/log.h"
 
+#include <errno.h>
 #include <ifaddrs.h>
 #include <string.h>
 
@@ -34,13 +36,17 @@ static uint8_t bits_of(const struct sockaddr *mask)
 	return bits;
 }
 
-static unsigned read_subnets(struct xs_prefix *out)
+/* Their number; -1: a sandbox forbids netlink, or descriptors are short. */
+static int read_subnets(struct xs_prefix *out)
 {
 	struct ifaddrs *all, *i;
-	unsigned n = 0;
+	int n = 0;
 
-	if (getifaddrs(&all))
-		return 0;
+	if (getifaddrs(&all)) {
+		XS_LOG(WARN, "trust: the networks of this machine can't be read: %s",
+		       strerrordesc_np(errno));
+		return -1;
+	}
 	for (i = all; i && n < MAX_SUBNETS; i = i->ifa_next) {
 		if (!i->ifa_addr || !i->ifa_netmask || !xs_prefix_ip(i->ifa_addr, out[n].ip))
 			continue;
@@ -55,8 +61,8 @@ static void refresh(void)
 {
 	struct xs_prefix fresh[MAX_SUBNETS];
 	uint64_t now = xs_now_ns();
-	unsigned n;
 	bool old;
+	int n;
 
 	xs_lock_take(&lock);
 	old = !read_at || now - read_at > FRESH_NS;
@@ -66,9 +72,11 @@ static void refresh(void)
 	if (!old)
 		return;
 	n = read_subnets(fresh);
+	if (n < 0)
+		return; /* what was read before still holds */
 	xs_lock_take(&lock);
-	memcpy(subnets, fresh, n * sizeof(fresh[0]));
-	subnets_n = n;
+	memcpy(subnets, fresh, (size_t)n * sizeof(fresh[0]));
+	subnets_n = (unsigned)n;
 	xs_lock_drop(&lock);
 }
 
