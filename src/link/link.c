@@ -233,27 +233,20 @@ unsigned xs_link_count(void)
 	return n;
 }
 
-int xs_link_info(struct xs_link_info *out, int max)
+void xs_links_look(void (*fn)(struct xs_link *l, struct xs_conduit *c, void *arg), void *arg)
 {
 	struct xs_crit cs;
-	int n = 0;
 
 	xs_crit_enter(&cs);
 	xs_lock_take(&lock);
-	for (struct xs_link *l = links; l && n < max; l = l->next) {
+	for (struct xs_link *l = links; l; l = l->next) {
 		struct xs_conduit *c = atomic_load(&l->conduit);
 
-		if (xs_link_state_of(l) != XS_LINK_UP || !c)
-			continue;
-		out[n] =
-			(struct xs_link_info){.id = l->id, .plane = l->ops->plane, .peer = l->peer};
-		l->ops->info(c, &out[n]);
-		out[n].dropped += atomic_load(&l->dropped);
-		n++;
+		if (c)
+			fn(l, c, arg);
 	}
 	xs_lock_drop(&lock);
 	xs_crit_leave(&cs);
-	return n;
 }
 
 /* --- the beginning --------------------------------------------------------------------------- */
@@ -454,6 +447,7 @@ void xs_link_down(struct xs_link *l, enum xs_reason why)
 	xs_lock_take(&l->lock);
 	atomic_store(&l->conduit, NULL);
 	xs_lock_drop(&l->lock);
+	xs_link_count_gone(l, c);
 	l->ops->destroy(c);
 	xs_link_put(l);
 }
@@ -486,6 +480,7 @@ void xs_links_fork_child(void)
 {
 	xs_lock_init(&lock, XS_RANK_LEAF);
 	links = spare = NULL;
+	xs_link_info_fork_child();
 	xs_link_poll_fork_child();
 	named = false;
 }

@@ -56,7 +56,8 @@ void xs_pair_fork_child(void);
 /* All streams of rc links must be back on TCP: closes links and devices (set*id). */
 void xs_pair_close_all(enum xs_reason why);
 
-/* For stats: the links now. */
+/* For stats: the links now; and the sum of all that have ever been, with the number of those now
+ * as its id. */
 struct xs_link_info {
 	uint64_t id;
 	enum xs_plane_id plane;
@@ -64,5 +65,6 @@ struct xs_link_info {
 	uint64_t wire_posts, wire_signalled, wire_rnr, registrations, dropped;
 };
 int xs_link_info(struct xs_link_info *out, int max);
+void xs_link_totals(struct xs_link_info *sum);
 
 #endif

@@ -167,10 +167,17 @@ static inline void xs_link_drop(struct xs_link *l)
 /* Each live link; progress thread. fn may close it. */
 void xs_link_each(void (*fn)(struct xs_link *l, void *arg), void *arg);
 unsigned xs_link_count(void);
+/* Each link that has a conduit, under the links' lock. */
+void xs_links_look(void (*fn)(struct xs_link *l, struct xs_conduit *c, void *arg), void *arg);
 void xs_links_fork_child(void);
 void xs_link_poll_fork_child(void); /* link_poll.c */
 /* This process's name in HELLO. */
 const uint8_t *xs_link_process(void);
+
+/* --- link_info.c ----------------------------------------------------------------------------- */
+/* The conduit is about to be destroyed: its counts stay. */
+void xs_link_count_gone(struct xs_link *l, struct xs_conduit *c);
+void xs_link_info_fork_child(void);
 
 /* --- credit.c -------------------------------------------------------------------------------- */
 /*

@@ -40,7 +40,6 @@ XSHIM_PLANE_LIST(SAME)
 static_assert(XSHIM_WIRE == XS_WIRE_VERSION, "state: wire version");
 
 #define WORDS (XS_STATE_ROWS / 64)
-#define LINKS 64
 
 struct arena {
 	struct xshim_conn *rows; /* NULL: not there */
@@ -58,13 +57,6 @@ static struct xshim_conn nowhere; /* for connections that found no memory at all
 
 static struct xs_fdwatch watch = {.fd = -1};
 static void (*on_request)(int fd);
-
-/* Under the lock. `gone`: what links had counted that aren't there any more. */
-static struct {
-	struct xs_link_info seen[LINKS];
-	int n;
-	struct xs_link_info gone;
-} links;
 
 /* --- who we are ---------- */
 
@@ -288,57 +280,17 @@ void xs_stats_pair(struct xshim_conn *row, uint32_t id, uint64_t link, unsigned 
 
 /* --- counters of the process ---------- */
 
-static void add(struct xs_link_info *sum, const struct xs_link_info *one)
-{
-	sum->wire_posts += one->wire_posts;
-	sum->wire_signalled += one->wire_signalled;
-	sum->wire_rnr += one->wire_rnr;
-	sum->registrations += one->registrations;
-	sum->dropped += one->dropped;
-}
-
-static bool still_there(const struct xs_link_info *old, const struct xs_link_info *now, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (now[i].id == old->id && now[i].plane == old->plane)
-			return true;
-	return false;
-}
-
-static void sum_up(const struct xs_link_info *now, int n)
+void xs_stats_links(void)
 {
 	struct xs_link_info sum;
 
-	for (int i = 0; i < links.n; i++)
-		if (!still_there(&links.seen[i], now, n))
-			add(&links.gone, &links.seen[i]);
-	memcpy(links.seen, now, sizeof(now[0]) * (size_t)n);
-	links.n = n;
-	sum = links.gone;
-	for (int i = 0; i < n; i++)
-		add(&sum, &now[i]);
-	atomic_store_explicit(&state->links, (uint64_t)n, memory_order_relaxed);
+	xs_link_totals(&sum);
+	atomic_store_explicit(&state->links, sum.id, memory_order_relaxed);
 	atomic_store_explicit(&state->wire_posts, sum.wire_posts, memory_order_relaxed);
 	atomic_store_explicit(&state->wire_signalled, sum.wire_signalled, memory_order_relaxed);
 	atomic_store_explicit(&state->wire_rnr, sum.wire_rnr, memory_order_relaxed);
 	atomic_store_explicit(&state->registrations, sum.registrations, memory_order_relaxed);
 	atomic_store_explicit(&state->dropped, sum.dropped, memory_order_relaxed);
-}
-
-void xs_stats_links(void)
-{
-	struct xs_link_info now[LINKS];
-	struct xs_crit cs;
-	int n;
-
-	xs_crit_enter(&cs);
-	n = xs_link_info(now, LINKS);
-	if (n >= 0) {
-		xs_lock_take(&lock);
-		sum_up(now, n < LINKS ? n : LINKS);
-		xs_lock_drop(&lock);
-	}
-	xs_crit_leave(&cs);
 }
 
 /* --- requests ---------- */
@@ -433,6 +385,5 @@ void xs_stats_fork_child(void)
 	memset(&in_file, 0, sizeof(in_file));
 	memset(spare.taken, 0, sizeof(spare.taken));
 	spare.hint = 0;
-	memset(&links, 0, sizeof(links));
 	begun = false;
 }

@@ -10,8 +10,9 @@
  * change its plane meanwhile. N bytes are those of each connection. The receiver's clock counts: it
  * starts when the warm-up bytes have arrived and stops with the last byte, then the receiver
  * acknowledges with its figures and the client prints the sum over all connections as one JSON
- * line. With --hold 1 the client of one connection prints, then keeps it open until its standard
- * input ends: counters of the living process can be read meanwhile.
+ * line. With --hold 1 the client of one connection says "settled" and waits for a byte on its
+ * standard input before it streams, and keeps the connection open until that input ends: counters
+ * of the living process can be read meanwhile.
  */
 #include "bench.h"
 
@@ -177,6 +178,17 @@ static void print_sum(const struct client *clients, uint32_t count)
 	fflush(stdout);
 }
 
+/* Counters of the settled process can be read now. */
+static void await_start(void)
+{
+	char go;
+
+	puts("settled");
+	fflush(stdout);
+	if (read(STDIN_FILENO, &go, 1) != 1)
+		bench_die("nobody says that it may start");
+}
+
 static void hold_open(const struct client *client)
 {
 	char rest;
@@ -196,6 +208,8 @@ static void *client_thread(void *arg)
 
 	bench_send_all(fd, &client->hello, sizeof(client->hello));
 	settle(fd, client->settle_ms);
+	if (client->hold)
+		await_start();
 	deadline = bench_now_ns() + client->seconds * 1000000000u;
 	while (left > 0) {
 		size_t step = left < size ? left : size;

@@ -220,10 +220,13 @@ static void wait_until_idle(void)
 
 static void check_links(bool cut)
 {
-	struct xs_link_info info[8];
+	struct xs_link_info info[8], sum;
 	int n = xs_link_info(info, 8);
 
 	CHECK(cut || n == 2); /* both ends are here */
+	xs_link_totals(&sum);
+	CHECK_EQ(sum.id, n);
+	CHECK(sum.wire_posts > 0); /* cut links' too */
 	for (int i = 0; i < n; i++) {
 		CHECK_EQ(info[i].wire_rnr, 0);
 		CHECK_EQ(info[i].plane, XS_PLANE_TEST);
