@@ -214,6 +214,14 @@ nginx_wrk() {
 	proved 100000
 }
 
+# nginx's workers wait for connections so.
+@test "what an exclusive listener accepts moves like any connection" {
+	need python3
+	exclusive() { shimmed python3 "$TESTS/apps/exclusive.py" "$ADDR"; }
+	both exclusive
+	proved 100000
+}
+
 # --- haproxy, socat ------------------------------------------------------------------------------
 
 haproxy_in_front() {

@@ -300,7 +300,8 @@ static void accepted(struct xs_sock *l, int lfd, int fd, int family)
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
 	xs_policy_begin(s);
-	s->pin = l->pin; /* the kernel's child inherits what was set on its listener */
+	/* The kernel's child inherits what was set on its listener, but no epoll set. */
+	s->pin = l->pin != XS_R_EPOLL_SET ? l->pin : XS_R_NONE;
 	s->sndbuf = l->sndbuf;
 	s->lowat = l->lowat;
 	s->inq = l->inq;
