@@ -219,7 +219,7 @@ nginx_wrk() {
 	need python3
 	exclusive() { shimmed python3 "$TESTS/apps/exclusive.py" "$ADDR"; }
 	both exclusive
-	proved 100000
+	proved 1000
 }
 
 # --- haproxy, socat ------------------------------------------------------------------------------
