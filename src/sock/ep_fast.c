@@ -7,9 +7,9 @@
  *
  * Who needs the records sets `locked` and then waits until `fast` is 0; a thread here counts itself
  * in and then looks at `locked`: one of the two sees the other (as with READY's counter). A record
- * is marked busy before it's looked at for good; who takes it out of the table looks at the mark
- * afterwards, and a busy one is never used again. Two threads at one record: both go the other way,
- * and so does everybody after them.
+ * is marked busy before it's looked at for good; what was taken out of the table isn't used again
+ * while anybody is inside. Two threads at one record: both go the other way, and so does everybody
+ * after them.
  *
  * A handler may jump out of here, so the count is undone by unwinding.
  */

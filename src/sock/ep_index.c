@@ -57,7 +57,7 @@ struct xs_ep_item *xs_ep_at(const struct xs_ep_set *set, int fd)
 
 	if (fd < 0 || (uint32_t)fd >= room)
 		return NULL;
-	return atomic_load(&atomic_load_explicit(&set->by_fd.at, memory_order_acquire)[fd]);
+	return atomic_load(&atomic_load(&set->by_fd.at)[fd]);
 }
 
 int xs_ep_table_grow(struct xs_ep_table *t, uint32_t least)
@@ -76,7 +76,7 @@ int xs_ep_table_grow(struct xs_ep_table *t, uint32_t least)
 	for (uint32_t i = 0; i < old; i++)
 		atomic_store_explicit(&at[i], atomic_load_explicit(&from[i], memory_order_relaxed),
 				      memory_order_relaxed);
-	atomic_store_explicit(&t->at, at, memory_order_release);
+	atomic_store(&t->at, at);
 	atomic_store_explicit(&t->room, room, memory_order_release);
 	return 0;
 }

@@ -66,6 +66,20 @@ static void publish(struct xs_ep_set *set, struct xs_ep_item *it)
 	xs_waiter_add((struct xs_sock *)it->obj, &it->waiter);
 }
 
+/* A thread in an epoll_ctl without the lock may have found it before it left the table: its memory
+ * is used again once there's none. */
+static void retire(struct xs_ep_set *set, struct xs_ep_item *it)
+{
+	it->hash_next = set->limbo;
+	set->limbo = it;
+	if (atomic_load(&set->fast))
+		return;
+	while ((it = set->limbo)) {
+		set->limbo = it->hash_next;
+		xs_ep_item_free(it);
+	}
+}
+
 struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it)
 {
 	struct xs_obj *obj = it->obj;
@@ -82,9 +96,7 @@ struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it)
 	set->items.at[it->index] = NULL;
 	if (!xs_ep_grow(&set->holes, set->holes.n + 1))
 		set->holes.at[set->holes.n++] = (struct xs_ep_item *)(uintptr_t)it->index;
-	if (!atomic_load(
-		    &it->busy)) /* else a thread is about to write to it: it's never used again */
-		xs_ep_item_free(it);
+	retire(set, it);
 	return obj;
 }
 

@@ -105,6 +105,7 @@ struct xs_ep_set {
 	_Atomic uint32_t fast;	  /* threads inside an epoll_ctl without the lock */
 	_Atomic bool locked;	  /* there are to be none */
 	struct xs_ep_items holes; /* free indices below items.n */
+	struct xs_ep_item *limbo; /* forgotten, and maybe still looked at (ep_fast.c) */
 	int wake_fd, kick_fd;	  /* -1: none */
 
 	struct xs_work work;  /* converts items whose sockets became managed */

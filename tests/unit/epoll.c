@@ -5,6 +5,8 @@
  */
 #include "fake_sock.h"
 
+#include "base/config.h"
+
 #include <sys/eventfd.h>
 
 /* --- many threads on one set ------------------------------------------------------------- */
@@ -176,6 +178,7 @@ static void test_oneshot(void)
 int main(void)
 {
 	xs_real_init();
+	xs_config_load(); /* before there are threads, as in a program */
 	sem_init(&begun, 0, 0);
 	sem_init(&crowd.done, 0, 0);
 	test_crowd(EPOLLIN, 1);
