@@ -69,6 +69,15 @@ void xs_highfd_gone(int fd)
 	}
 }
 
+void xs_highfd_close(int *fd)
+{
+	if (*fd >= 0) {
+		xs_highfd_gone(*fd);
+		xs_sys(__NR_close, *fd);
+	}
+	*fd = -1;
+}
+
 bool xs_highfd_ours(int fd)
 {
 	int saved = errno;

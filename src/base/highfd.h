@@ -19,6 +19,8 @@ int xs_highfd(int fd);
  */
 int xs_highfd_next(int from);
 void xs_highfd_gone(int fd);
+/* Both, and *fd is -1 then; one that's -1 already stays so. */
+void xs_highfd_close(int *fd);
 /* Noted, and still the same file: a program that closes it closes a number that it never got. One
  * comparison for numbers below all of ours. Keeps errno. */
 bool xs_highfd_ours(int fd);

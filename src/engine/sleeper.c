@@ -120,14 +120,6 @@ void xs_sleeper_wake(struct xs_sleeper *s)
 	xs_sleeper_tell(s, XS_SL_WOKEN);
 }
 
-static void close_own(int fd)
-{
-	if (fd < 0)
-		return;
-	xs_highfd_gone(fd);
-	xs_sys(__NR_close, fd);
-}
-
 void xs_sleeper_forget(void)
 {
 	struct xs_sleeper *s;
@@ -135,10 +127,10 @@ void xs_sleeper_forget(void)
 	xs_lock_init(&records_lock, XS_RANK_LEAF);
 	spare = NULL;
 	for (s = records; s; s = s->all) {
-		close_own(s->wake_fd);
+		xs_highfd_close(&s->wake_fd);
 		if (s->signal_own)
-			close_own(s->signal_fd);
-		s->wake_fd = s->signal_fd = -1;
+			xs_highfd_close(&s->signal_fd);
+		s->signal_fd = -1;
 		s->signal_own = s->follows = false;
 		atomic_store(&s->state, 0);
 		if (s == mine)

@@ -55,19 +55,27 @@ static unsigned plane_of(const struct xs_sock *s)
 	return s->chan ? xs_chan_ops(s->chan)->plane : XSHIM_KERNEL;
 }
 
+/* The row, if there is one, says what is. */
+static bool published(const struct xs_sock *s)
+{
+	const struct xshim_conn *row = s->row;
+
+	if (!row)
+		return true;
+	return atomic_load_explicit(&row->tx.state, memory_order_relaxed) == s->tx.state &&
+	       atomic_load_explicit(&row->rx.state, memory_order_relaxed) == s->rx.state &&
+	       atomic_load_explicit(&row->tx.epoch, memory_order_relaxed) == s->tx.epoch &&
+	       atomic_load_explicit(&row->rx.epoch, memory_order_relaxed) == s->rx.epoch &&
+	       atomic_load_explicit(&row->tx.reason, memory_order_relaxed) == s->tx_why &&
+	       atomic_load_explicit(&row->rx.reason, memory_order_relaxed) == s->rx_why;
+}
+
 void xs_conn_publish(struct xs_sock *s)
 {
 	struct xshim_conn *row = s->row;
 	bool tx = xs_s_on_plane(&s->tx), rx = s->rx.state == XS_R_PLANE;
 
-	if (!row)
-		return;
-	if (atomic_load_explicit(&row->tx.state, memory_order_relaxed) == s->tx.state &&
-	    atomic_load_explicit(&row->rx.state, memory_order_relaxed) == s->rx.state &&
-	    atomic_load_explicit(&row->tx.epoch, memory_order_relaxed) == s->tx.epoch &&
-	    atomic_load_explicit(&row->rx.epoch, memory_order_relaxed) == s->rx.epoch &&
-	    atomic_load_explicit(&row->tx.reason, memory_order_relaxed) == s->tx_why &&
-	    atomic_load_explicit(&row->rx.reason, memory_order_relaxed) == s->rx_why)
+	if (published(s))
 		return;
 	atomic_store_explicit(&row->tx.plane, tx ? plane_of(s) : XSHIM_KERNEL,
 			      memory_order_relaxed);
@@ -427,8 +435,6 @@ static void drive_unlink(struct xs_sock *s)
  */
 bool xs_drive_steady(const struct xs_sock *s)
 {
-	const struct xshim_conn *row = s->row;
-
 	if (s->rx.state != XS_R_PLANE || s->tx.state != XS_S_SWD || !s->chan)
 		return false;
 	if (s->rx.prepared | s->ready_wanted | s->rx.asked | s->timed | s->eof | s->wr_shut |
@@ -436,11 +442,7 @@ bool xs_drive_steady(const struct xs_sock *s)
 		return false;
 	if (s->twin_fin_at | s->partial_since | s->stall_since | s->tx.reply)
 		return false;
-	return s->tx.told == s->tx.flushed && !xs_s_flushed_due(&s->tx) &&
-	       (!row || (atomic_load_explicit(&row->tx.state, memory_order_relaxed) == XS_S_SWD &&
-			 atomic_load_explicit(&row->rx.state, memory_order_relaxed) == XS_R_PLANE &&
-			 atomic_load_explicit(&row->tx.reason, memory_order_relaxed) == s->tx_why &&
-			 atomic_load_explicit(&row->rx.reason, memory_order_relaxed) == s->rx_why));
+	return s->tx.told == s->tx.flushed && !xs_s_flushed_due(&s->tx) && published(s);
 }
 
 void xs_drive(struct xs_sock *s)

@@ -13,8 +13,6 @@
  *
  * A handler may jump out of here, so the count is undone by unwinding.
  */
-#include <sched.h>
-
 #include "base/rawsys.h"
 #include "base/unwind.h"
 #include "sock/epollset.h"
@@ -58,9 +56,7 @@ static int change(struct xs_ep_item *it, int epfd, int op, int fd, struct epoll_
 	if (r)
 		return r;
 	if (op == EPOLL_CTL_DEL) {
-		it->removed = true;
-		it->events = 0;
-		atomic_store(&it->armed, 0);
+		xs_ep_set_aside(it);
 	} else {
 		it->removed = false;
 		xs_ep_take_events(it, ev);

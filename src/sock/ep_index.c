@@ -226,16 +226,6 @@ void xs_ep_sets_each(void (*fn)(struct xs_ep_set *set, void *arg), void *arg)
 		xs_obj_put(&last->obj);
 }
 
-/* The kick and wake items are the parent's: our copies of their descriptors go. */
-static void forget_own(int *fd)
-{
-	if (*fd >= 0) {
-		xs_highfd_gone(*fd);
-		xs_sys(__NR_close, *fd);
-	}
-	*fd = -1;
-}
-
 /* Lists, index and waiters are made anew: another thread may have been about to change them. All
  * members are asked at the first wait, which is when a child touches its parent's streams. */
 static void reset(struct xs_ep_set *set)
@@ -249,8 +239,9 @@ static void reset(struct xs_ep_set *set)
 	if (atomic_exchange(&set->working, false))
 		atomic_fetch_sub(&set->obj.refs, 1); /* the work stayed behind */
 	atomic_store(&set->work.posted, false);
-	forget_own(&set->kick_fd);
-	forget_own(&set->wake_fd);
+	/* The kick and wake items are the parent's: our copies of their descriptors go. */
+	xs_highfd_close(&set->kick_fd);
+	xs_highfd_close(&set->wake_fd);
 	set->wake_on = false;
 	set->head = set->tail = NULL;
 	set->listed_n = 0;

@@ -207,7 +207,6 @@ void xs_ep_set_aside(struct xs_ep_item *it)
 	it->events = 0;
 	atomic_store(&it->armed, 0);
 	atomic_store(&it->exclusive, false);
-	xs_ep_unlist(it);
 }
 
 static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
@@ -220,6 +219,7 @@ static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_eve
 		return -ENOENT;
 	if (it && it->obj->kind == XS_FD_SOCK && !it->orphan && xs_ep_at_rest(it)) {
 		xs_ep_set_aside(it);
+		xs_ep_unlist(it);
 		return 0;
 	}
 	r = control(epfd, EPOLL_CTL_DEL, fd, ev);
@@ -227,6 +227,7 @@ static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_eve
 		it->converted = false;
 		xs_ep_uncount(set, it);
 		xs_ep_set_aside(it);
+		xs_ep_unlist(it);
 		return 0;
 	}
 

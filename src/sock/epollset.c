@@ -57,15 +57,6 @@ static void give_spare(struct xs_ep_set *set)
 	xs_lock_drop(&spare_lock);
 }
 
-static void close_own(int *fd)
-{
-	if (*fd >= 0) {
-		xs_highfd_gone(*fd);
-		xs_sys(__NR_close, *fd);
-	}
-	*fd = -1;
-}
-
 static struct xs_obj *forget_at(struct xs_ep_set *set, uint32_t i)
 {
 	struct xs_obj *left = NULL;
@@ -92,8 +83,8 @@ static void set_free(struct xs_obj *obj)
 			xs_obj_put(left);
 	}
 	set->items.n = set->holes.n = 0;
-	close_own(&set->wake_fd);
-	close_own(&set->kick_fd);
+	xs_highfd_close(&set->wake_fd);
+	xs_highfd_close(&set->kick_fd);
 	give_spare(set);
 	xs_crit_leave(&cs);
 }

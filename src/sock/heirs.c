@@ -234,18 +234,9 @@ void xs_heirs_fork_prepare(void)
 		unseen = true;
 }
 
-static void close_own(int *fd)
-{
-	if (*fd >= 0) {
-		xs_highfd_gone(*fd);
-		xs_sys(__NR_close, *fd);
-	}
-	*fd = -1;
-}
-
 void xs_heirs_fork_parent(void)
 {
-	close_own(&heir_end);
+	xs_highfd_close(&heir_end);
 }
 
 bool xs_heirs_maybe(struct xs_sock *s)
@@ -362,7 +353,7 @@ void xs_heirs_fork_child(void)
 	mine = NULL;
 	made = unused = 0;
 	bell.fd = -1;
-	close_own(&living);
+	xs_highfd_close(&living);
 	heir_end = -1; /* ours as long as we live */
 	unseen = false;
 }
