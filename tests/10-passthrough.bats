@@ -218,3 +218,24 @@ same_output() {
 	XSHIM_STATS_DIR=$XSHIM_STATS_DIR preloaded "$BUILD/oracle/echo"
 	[ -z "$(ls "$XSHIM_STATS_DIR")" ]
 }
+
+# The README's list of what the library calls on TCP, as numbers.
+library_calls() {
+	sed -n '/^- \*\*A sandbox/,/^$/p' "$ROOT/README.md" | tr '\n' ' ' |
+		sed 's/.*needs besides: \([^.]*\)\..*/\1/' | grep -o '`[a-z0-9_]*`' |
+		sed 's/`\(.*\)`/__NR_\1/' | gcc -E -P -include sys/syscall.h - | grep -E '^[0-9]+$'
+}
+
+@test "a sandbox that kills at any call but the program's and the README's lets TCP be (B86)" {
+	local numbers way
+	gcc -w -o "$BATS_TEST_TMPDIR/sandbox" "$TESTS/apps/sandbox.c"
+	mapfile -t numbers < <(library_calls)
+	[ "${#numbers[@]}" -eq 20 ]
+	for way in short long; do
+		# The program's own list is right: nothing but it is called, bare.
+		"$BATS_TEST_TMPDIR/sandbox" $way
+		shimmed "$BATS_TEST_TMPDIR/sandbox" $way "${numbers[@]}"
+		XSHIM_MODE=off preloaded "$BATS_TEST_TMPDIR/sandbox" $way
+	done
+	[ "$(wc -l <"$REPORT")" -ge 2 ]
+}

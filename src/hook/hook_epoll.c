@@ -32,19 +32,25 @@ XS_DOOR int epoll_pwait(int epfd, struct epoll_event *events, int max, int timeo
 			const sigset_t *mask)
 {
 	struct timespec t = {.tv_sec = timeout / 1000, .tv_nsec = timeout % 1000 * 1000000L};
+	struct xs_ep_wait w = {.epfd = epfd, .ev = events, .max = max, .mask = mask};
 
 	if (max <= 0 || !xs_fd_tracked(epfd))
 		return xs_real.epoll_pwait(epfd, events, max, timeout, mask);
-	return (int)xs_door(xs_ep_wait(epfd, events, max, timeout < 0 ? NULL : &t, mask));
+	if (xs_ep_enter(&w, timeout < 0 ? NULL : &t))
+		return xs_ep_leave(&w, xs_real.epoll_pwait(epfd, events, max, timeout, mask));
+	return (int)xs_door(xs_ep_wait(&w));
 }
 
 XS_DOOR int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
 {
 	struct timespec t = {.tv_sec = timeout / 1000, .tv_nsec = timeout % 1000 * 1000000L};
+	struct xs_ep_wait w = {.epfd = epfd, .ev = events, .max = max};
 
 	if (max <= 0 || !xs_fd_tracked(epfd))
 		return xs_real.epoll_wait(epfd, events, max, timeout);
-	return (int)xs_door(xs_ep_wait(epfd, events, max, timeout < 0 ? NULL : &t, NULL));
+	if (xs_ep_enter(&w, timeout < 0 ? NULL : &t))
+		return xs_ep_leave(&w, xs_real.epoll_wait(epfd, events, max, timeout));
+	return (int)xs_door(xs_ep_wait(&w));
 }
 
 XS_DOOR int epoll_pwait2(int epfd, struct epoll_event *events, int max,
@@ -52,8 +58,11 @@ XS_DOOR int epoll_pwait2(int epfd, struct epoll_event *events, int max,
 {
 	bool odd = timeout &&
 		   (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000);
+	struct xs_ep_wait w = {.epfd = epfd, .ev = events, .max = max, .mask = mask};
 
 	if (odd || max <= 0 || !xs_fd_tracked(epfd))
 		return xs_real.epoll_pwait2(epfd, events, max, timeout, mask);
-	return (int)xs_door(xs_ep_wait(epfd, events, max, timeout, mask));
+	if (xs_ep_enter(&w, timeout))
+		return xs_ep_leave(&w, xs_real.epoll_pwait2(epfd, events, max, timeout, mask));
+	return (int)xs_door(xs_ep_wait(&w));
 }

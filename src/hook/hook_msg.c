@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Doors: bytes by the send and receive families. The doors for many messages make one call
- * per message, as the kernel does, so each message may be served by another plane.
+ * per message where the kernel doesn't serve the stream, so each may be served by another plane.
  */
 #include "base/clock.h"
 #include "hook/door.h"
@@ -103,15 +103,39 @@ static bool time_is_odd(const struct timespec *t)
 	return t && (t->tv_sec < 0 || t->tv_nsec < 0 || t->tv_nsec >= (long)XS_NS_PER_S);
 }
 
+/* Bytes of the first r messages, or r itself where it's none or an error. */
+static ssize_t bytes_of(const struct mmsghdr *msgs, int r)
+{
+	ssize_t total = r < 0 ? r : 0;
+
+	for (int i = 0; i < r; i++)
+		total += msgs[i].msg_len;
+	return total;
+}
+
+/* The kernel's whole call. False: it doesn't serve the stream. */
+static bool kernel_recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
+			    struct timespec *timeout, int *r)
+{
+	XS_RX(call, fd, flags);
+
+	if (!xs_call_kernel(&call) && !time_is_odd(timeout))
+		return false;
+	*r = xs_real.recvmmsg(fd, msgs, n, flags, timeout);
+	xs_rx_done(&call, bytes_of(msgs, *r));
+	return true;
+}
+
 XS_DOOR int recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
 		     struct timespec *timeout)
 {
 	uint64_t deadline;
 	unsigned int i;
 	ssize_t r = 0;
+	int all;
 
-	if (!xs_fd_tracked(fd) || time_is_odd(timeout))
-		return xs_real.recvmmsg(fd, msgs, n, flags, timeout);
+	if (kernel_recvmmsg(fd, msgs, n, flags, timeout, &all))
+		return all;
 	deadline = deadline_of(timeout);
 	for (i = 0; i < n && i < XS_IOV_MAX; i++) {
 		r = one_recvmsg(fd, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
@@ -168,16 +192,30 @@ XS_DOOR ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	return one_sendmsg(fd, msg, flags);
 }
 
+static bool kernel_sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags, int *r)
+{
+	XS_TX(call, fd, flags);
+
+	if (!xs_call_kernel(&call))
+		return false;
+	*r = xs_real.sendmmsg(fd, msgs, n, flags);
+	xs_tx_done(&call, bytes_of(msgs, *r));
+	return true;
+}
+
 XS_DOOR int sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
 {
 	unsigned int i;
 	ssize_t r = 0;
+	int all;
 
 	if (!xs_fd_tracked(fd)) {
 		for (i = 0; msgs && i < n && i < XS_IOV_MAX; i++)
 			xs_pin_rights(&msgs[i].msg_hdr);
 		return xs_real.sendmmsg(fd, msgs, n, flags);
 	}
+	if (kernel_sendmmsg(fd, msgs, n, flags, &all))
+		return all;
 	for (i = 0; i < n && i < XS_IOV_MAX; i++) {
 		r = one_sendmsg(fd, &msgs[i].msg_hdr, flags);
 		if (r < 0)

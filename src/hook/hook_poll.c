@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Doors: poll and select. A call without a descriptor of ours is libc's; so is one with
- * arguments that the kernel refuses.
+ * arguments that the kernel refuses, and, counted, one whose descriptors the kernel serves.
  */
 #include "hook/door.h"
 
@@ -24,9 +24,13 @@ static bool time_is_good(const struct timespec *t)
 XS_DOOR int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	struct timespec t = {.tv_sec = timeout / 1000, .tv_nsec = timeout % 1000 * 1000000L};
+	struct xs_sleep *sleep;
 
 	if (!polls_ours(fds, n))
 		return xs_real.poll(fds, n, timeout);
+	sleep = xs_poll_enter(fds, n);
+	if (sleep)
+		return xs_wait_leave(sleep, xs_real.poll(fds, n, timeout));
 	return (int)xs_door(xs_poll(fds, n, timeout < 0 ? NULL : &t, NULL));
 }
 
@@ -35,25 +39,39 @@ XS_ALIAS(poll) int __poll(struct pollfd *fds, nfds_t n, int timeout);
 XS_DOOR int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
 {
 	struct timespec t = {.tv_sec = timeout / 1000, .tv_nsec = timeout % 1000 * 1000000L};
+	struct xs_sleep *sleep;
 
 	if (room / sizeof(*fds) < n || !polls_ours(fds, n))
 		return xs_real.__poll_chk(fds, n, timeout, room);
+	sleep = xs_poll_enter(fds, n);
+	if (sleep)
+		return xs_wait_leave(sleep, xs_real.__poll_chk(fds, n, timeout, room));
 	return (int)xs_door(xs_poll(fds, n, timeout < 0 ? NULL : &t, NULL));
 }
 
 XS_DOOR int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 		  const sigset_t *mask)
 {
+	struct xs_sleep *sleep;
+
 	if (!time_is_good(timeout) || !polls_ours(fds, n))
 		return xs_real.ppoll(fds, n, timeout, mask);
+	sleep = xs_poll_enter(fds, n);
+	if (sleep)
+		return xs_wait_leave(sleep, xs_real.ppoll(fds, n, timeout, mask));
 	return (int)xs_door(xs_poll(fds, n, timeout, mask));
 }
 
 XS_DOOR int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 			const sigset_t *mask, size_t room)
 {
+	struct xs_sleep *sleep;
+
 	if (room / sizeof(*fds) < n || !time_is_good(timeout) || !polls_ours(fds, n))
 		return xs_real.__ppoll_chk(fds, n, timeout, mask, room);
+	sleep = xs_poll_enter(fds, n);
+	if (sleep)
+		return xs_wait_leave(sleep, xs_real.__ppoll_chk(fds, n, timeout, mask, room));
 	return (int)xs_door(xs_poll(fds, n, timeout, mask));
 }
 
@@ -88,12 +106,16 @@ static bool selects_ours(int n, const fd_set *rd, const fd_set *wr, const fd_set
 XS_DOOR int select(int n, fd_set *restrict rd, fd_set *restrict wr, fd_set *restrict ex,
 		   struct timeval *restrict timeout)
 {
+	struct xs_sleep *sleep;
 	struct timespec t, left;
 	int r;
 
 	if ((timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)) ||
 	    !selects_ours(n, rd, wr, ex))
 		return xs_real.select(n, rd, wr, ex, timeout);
+	sleep = xs_select_enter(n, rd, wr, ex);
+	if (sleep)
+		return xs_wait_leave(sleep, xs_real.select(n, rd, wr, ex, timeout));
 	if (!timeout)
 		return (int)xs_door(xs_select(n, rd, wr, ex, NULL, NULL, NULL));
 	t.tv_sec = timeout->tv_sec + timeout->tv_usec / 1000000;
@@ -110,7 +132,12 @@ XS_ALIAS(select) int __select(int n, fd_set *rd, fd_set *wr, fd_set *ex, struct 
 XS_DOOR int pselect(int n, fd_set *restrict rd, fd_set *restrict wr, fd_set *restrict ex,
 		    const struct timespec *restrict timeout, const sigset_t *restrict mask)
 {
+	struct xs_sleep *sleep;
+
 	if (!time_is_good(timeout) || !selects_ours(n, rd, wr, ex))
 		return xs_real.pselect(n, rd, wr, ex, timeout, mask);
+	sleep = xs_select_enter(n, rd, wr, ex);
+	if (sleep)
+		return xs_wait_leave(sleep, xs_real.pselect(n, rd, wr, ex, timeout, mask));
 	return (int)xs_door(xs_select(n, rd, wr, ex, timeout, NULL, mask));
 }

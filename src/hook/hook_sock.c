@@ -33,14 +33,21 @@ XS_DOOR int connect(int fd, const struct sockaddr *addr, socklen_t len)
 XS_ALIAS(connect) int __connect(int fd, const struct sockaddr *addr, socklen_t len);
 
 /* A listener may have been made by another process: it becomes known by its first connection. */
+static int accepted(int listener, int fd)
+{
+	if (fd >= 0)
+		xs_sock_accepted(listener, fd);
+	return fd;
+}
+
 XS_DOOR int accept(int fd, struct sockaddr *restrict addr, socklen_t *restrict len)
 {
-	return (int)xs_door(xs_sock_accept4(fd, addr, len, 0));
+	return accepted(fd, xs_real.accept(fd, addr, len));
 }
 
 XS_DOOR int accept4(int fd, struct sockaddr *restrict addr, socklen_t *restrict len, int flags)
 {
-	return (int)xs_door(xs_sock_accept4(fd, addr, len, flags));
+	return accepted(fd, xs_real.accept4(fd, addr, len, flags));
 }
 
 XS_DOOR int shutdown(int fd, int how)

@@ -143,36 +143,49 @@ static long do_epoll_ctl(const long a[6], bool *done)
 }
 
 /* The kernel's mask is the first 8 bytes of libc's. */
-static long ep_wait(const long a[6], const struct timespec *t, const void *mask, bool *done)
+static long ep_wait(long nr, const long a[6], const struct timespec *t, const void *mask,
+		    bool *done)
 {
+	struct xs_ep_wait w = {
+		.epfd = (int)a[0], .ev = (struct epoll_event *)a[1], .max = (int)a[2]};
 	sigset_t full = {0};
+	long r;
 
-	*done = a[2] > 0 && xs_fd_tracked((int)a[0]);
+	*done = w.max > 0 && xs_fd_tracked(w.epfd);
 	if (!*done)
 		return 0;
-	if (mask)
+	if (mask) {
 		memcpy(&full, mask, sizeof(uint64_t));
-	return xs_ep_wait((int)a[0], (struct epoll_event *)a[1], (int)a[2], t, mask ? &full : NULL);
+		w.mask = &full;
+	}
+	if (!xs_ep_enter(&w, t))
+		return xs_ep_wait(&w);
+	r = xs_ep_leave(&w, (int)xs_real.syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]));
+	return r < 0 ? -errno : r;
 }
 
-static long do_epoll_pwait(const long a[6], bool *done)
+static long ep_wait_ms(long nr, const long a[6], const void *mask, bool *done)
 {
 	int ms = (int)a[3];
 	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 
-	return ep_wait(a, ms < 0 ? NULL : &t, (const void *)a[4], done);
+	return ep_wait(nr, a, ms < 0 ? NULL : &t, mask, done);
 }
 
 static long do_epoll_wait(const long a[6], bool *done)
 {
-	const long without_mask[6] = {a[0], a[1], a[2], a[3]};
+	return ep_wait_ms(__NR_epoll_wait, a, NULL, done);
+}
 
-	return do_epoll_pwait(without_mask, done);
+static long do_epoll_pwait(const long a[6], bool *done)
+{
+	return ep_wait_ms(__NR_epoll_pwait, a, (const void *)a[4], done);
 }
 
 static long do_epoll_pwait2(const long a[6], bool *done)
 {
-	return ep_wait(a, (const struct timespec *)a[3], (const void *)a[4], done);
+	return ep_wait(__NR_epoll_pwait2, a, (const struct timespec *)a[3], (const void *)a[4],
+		       done);
 }
 
 /* poll and select by number are rare: their streams leave. */

@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/crit.h"
-#include "base/real.h"
 #include "engine/signals.h"
 #include "engine/wait.h"
 #include "sock/epollset.h"
@@ -23,21 +22,20 @@
 #include "sock/sock.h"
 
 struct wait {
+	const struct xs_ep_wait *call;
 	struct xs_ep_set *set;
 	struct xs_ep_sleep sleep;
-	int epfd;
-	struct epoll_event *ev;
-	int max;
 };
 
 static int collect(struct wait *w)
 {
+	const struct xs_ep_wait *call = w->call;
 	int n;
 
 	if (atomic_load(&w->set->inners))
 		xs_ep_refresh(w->set);
 	xs_lock_take(&w->set->lock);
-	n = xs_ep_collect(w->set, w->epfd, w->ev, w->max);
+	n = xs_ep_collect(w->set, call->epfd, call->ev, call->max);
 	xs_lock_drop(&w->set->lock);
 	return n;
 }
@@ -58,9 +56,10 @@ static void sleep_over(void *arg)
 	xs_ep_sleep_del(w->set, &w->sleep);
 }
 
-static int sleep_once(struct wait *w, uint64_t deadline, const sigset_t *mask)
+static int sleep_once(struct wait *w)
 {
-	struct pollfd p = {.fd = w->epfd, .events = POLLIN};
+	const struct xs_ep_wait *call = w->call;
+	struct pollfd p = {.fd = call->epfd, .events = POLLIN};
 	int r;
 
 	w->sleep.sleeper = xs_sleeper_self();
@@ -71,7 +70,7 @@ static int sleep_once(struct wait *w, uint64_t deadline, const sigset_t *mask)
 	xs_ep_sleep_add(w->set, &w->sleep);
 	r = collect(w);
 	if (!r) {
-		r = xs_sleeper_sleep(w->sleep.sleeper, &p, 1, deadline, mask, false);
+		r = xs_sleeper_sleep(w->sleep.sleeper, &p, 1, call->deadline, call->mask, false);
 		if (r > 0)
 			r = 0;
 	}
@@ -80,13 +79,14 @@ static int sleep_once(struct wait *w, uint64_t deadline, const sigset_t *mask)
 	return r;
 }
 
-static int wait_managed(struct wait *w, bool now, uint64_t deadline, const sigset_t *mask)
+static int wait_managed(struct wait *w)
 {
+	uint64_t deadline = w->call->deadline;
 	int r;
 
 	xs_poll_once();
 	r = collect(w);
-	if (r || now)
+	if (r || w->call->now)
 		return r;
 	if (atomic_load(&w->set->managed) && xs_spin(spun, w)) {
 		r = collect(w);
@@ -96,7 +96,7 @@ static int wait_managed(struct wait *w, bool now, uint64_t deadline, const sigse
 	do {
 		bool late = deadline && xs_now_ns() >= deadline;
 
-		r = late ? 0 : sleep_once(w, deadline, mask);
+		r = late ? 0 : sleep_once(w);
 		if (!r)
 			r = collect(w);
 		if (late)
@@ -114,40 +114,52 @@ static void pass_on(void *arg)
 	xs_obj_put(&w->set->obj);
 }
 
-/* Puts the set. */
-static int managed_way(struct wait *w, bool now, uint64_t deadline, const sigset_t *mask)
+int xs_ep_wait(struct xs_ep_wait *call)
 {
+	struct wait w = {.call = call, .set = call->set};
 	int keep = errno, r;
 	struct xs_crit cs;
 
 	xs_crit_enter(&cs);
-	pthread_cleanup_push(pass_on, w);
-	r = wait_managed(w, now, deadline, mask);
+	pthread_cleanup_push(pass_on, &w);
+	r = wait_managed(&w);
 	pthread_cleanup_pop(1);
 	xs_crit_leave(&cs);
-	if (mask && r == -EINTR)
-		xs_signals_run(mask);
+	if (call->mask && r == -EINTR)
+		xs_signals_run(call->mask);
 	errno = keep;
 	return r;
 }
 
 /* --- the kernel's way ---------- */
-static int real_wait(struct wait *w, const struct timespec *t, const sigset_t *mask)
+static struct xs_ep_set *get_set(int epfd)
 {
-	int r;
+	return (struct xs_ep_set *)xs_fdtable_get(epfd, XS_FD_EPOLL);
+}
 
-	if (!t)
-		r = xs_real.epoll_pwait(w->epfd, w->ev, w->max, -1, mask);
-	else if (t->tv_nsec % 1000000 || t->tv_sec >= INT_MAX / 1000)
-		r = xs_real.epoll_pwait2(w->epfd, w->ev, w->max, t, mask);
-	else
-		r = xs_real.epoll_pwait(w->epfd, w->ev, w->max,
-					(int)(t->tv_sec * 1000 + t->tv_nsec / 1000000), mask);
-	return r < 0 ? -errno : r;
+/* No reference is held while the thread sleeps: it may be cancelled there, or a handler may jump
+ * out. w->set stays as a name to compare with. */
+bool xs_ep_enter(struct xs_ep_wait *w, const struct timespec *timeout)
+{
+	w->sleep = NULL;
+	w->set = w->max <= INT_MAX / (int)sizeof(*w->ev) ? get_set(w->epfd) : NULL;
+	if (!w->set)
+		return true;
+	w->deadline = xs_pollset_deadline(timeout, &w->now);
+	w->sleep = xs_sleep_self();
+	if (!w->sleep)
+		return false;
+	xs_sleep_epoll(w->sleep, w->set);
+	if (xs_ep_managed(w->set)) {
+		xs_sleep_leave(w->sleep);
+		return false;
+	}
+	xs_obj_put(&w->set->obj);
+	return true;
 }
 
 /* Tokens out: a kick, or an item that was converted while we slept. */
-static int without_tokens(struct wait *w, int n)
+static int without_tokens(struct xs_ep_wait *w, int n)
 {
 	struct xs_crit cs;
 
@@ -159,57 +171,23 @@ static int without_tokens(struct wait *w, int n)
 	return n;
 }
 
-static struct xs_ep_set *get_set(int epfd)
+int xs_ep_leave(struct xs_ep_wait *w, int r)
 {
-	return (struct xs_ep_set *)xs_fdtable_get(epfd, XS_FD_EPOLL);
-}
-
-/*
- * w->set becomes a held set when the call has to go on in the managed way, else NULL. No reference
- * is held while the thread sleeps: it may be cancelled there, or a handler may jump out.
- */
-static int kernel_way(struct wait *w, const struct timespec *timeout, const sigset_t *mask)
-{
-	struct xs_sleep *record = xs_sleep_self();
 	struct xs_ep_set *set = w->set;
-	int r;
 
-	if (!record)
-		return 0;
-	xs_sleep_epoll(record, set);
-	if (xs_ep_managed(set)) {
-		xs_sleep_leave(record);
-		return 0;
-	}
-	xs_obj_put(&set->obj);
-	r = real_wait(w, timeout, mask);
+	if (!w->sleep)
+		return r;
 	/* Once a member was managed a token may come, though none is any more. */
 	w->set = r > 0 && (set->inherited || atomic_load(&set->locked) || xs_ep_managed(set))
 			 ? get_set(w->epfd)
 			 : NULL;
 	if (w->set)
 		r = without_tokens(w, r);
-	xs_sleep_leave(record);
-	if (w->set && r) {
-		xs_obj_put(&w->set->obj);
-		w->set = NULL;
-	}
+	xs_sleep_leave(w->sleep);
+	if (!w->set)
+		return r;
+	if (!r)
+		return (int)xs_door(xs_ep_wait(w));
+	xs_obj_put(&w->set->obj);
 	return r;
-}
-
-int xs_ep_wait(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
-	       const sigset_t *mask)
-{
-	struct wait w = {.epfd = epfd, .ev = ev, .max = max};
-	uint64_t deadline;
-	bool now;
-	int r;
-
-	if (max > 0 && max <= INT_MAX / (int)sizeof(*ev))
-		w.set = get_set(epfd);
-	if (!w.set)
-		return real_wait(&w, timeout, mask);
-	deadline = xs_pollset_deadline(timeout, &now);
-	r = kernel_way(&w, timeout, mask);
-	return w.set ? managed_way(&w, now, deadline, mask) : r;
 }

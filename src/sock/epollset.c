@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/config.h"
 #include "base/crit.h"
 #include "base/highfd.h"
 #include "base/rand.h"
@@ -114,7 +115,7 @@ void xs_ep_created(int fd)
 	struct xs_ep_set *set;
 	struct xs_crit cs;
 
-	if (xs_fdtable_other_process())
+	if (xs_conf.mode != XS_MODE_ON || xs_fdtable_other_process())
 		return;
 	xs_crit_enter(&cs);
 	set = take_spare();

@@ -118,7 +118,8 @@ void xs_sock_exit(void)
 	uint64_t until = xs_now_ns() + xs_conf.exit_ms * XS_NS_PER_MS;
 	struct xs_crit cs;
 
-	if (xs_fdtable_other_process() || atomic_exchange(&done, true))
+	if (xs_conf.mode != XS_MODE_ON || xs_fdtable_other_process() ||
+	    atomic_exchange(&done, true))
 		return;
 	xs_crit_enter(&cs);
 	xs_conn_each(begin, &st);

@@ -324,14 +324,11 @@ static void accepted(struct xs_sock *l, int lfd, int fd, int family)
 	xs_sock_put(s);
 }
 
-int xs_sock_accept4(int lfd, struct sockaddr *addr, socklen_t *len, int flags)
+void xs_sock_accepted(int lfd, int fd)
 {
-	int fd = flags ? xs_real.accept4(lfd, addr, len, flags) : xs_real.accept(lfd, addr, len);
 	int saved = errno;
 	struct xs_sock *l;
 
-	if (fd < 0)
-		return -saved;
 	xs_fd_fresh(fd);
 	l = learn(lfd);
 	if (l) {
@@ -341,7 +338,6 @@ int xs_sock_accept4(int lfd, struct sockaddr *addr, socklen_t *len, int flags)
 		xs_sock_put(l);
 	}
 	errno = saved;
-	return fd;
 }
 
 enum xs_reason xs_policy_excluded(struct xs_sock *s)

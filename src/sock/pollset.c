@@ -323,8 +323,20 @@ static bool too_many(nfds_t n)
 	return xs_sys(__NR_prlimit64, 0, RLIMIT_NOFILE, 0, &lim) == 0 && n > lim.rlim_cur;
 }
 
-static int poll_managed(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-			const sigset_t *mask)
+struct xs_sleep *xs_poll_enter(const struct pollfd *fds, nfds_t n)
+{
+	struct xs_sleep *record = xs_sleep_self();
+
+	if (!record)
+		return NULL;
+	xs_sleep_poll(record, fds, n);
+	if (!any_managed(fds, n))
+		return record;
+	xs_sleep_leave(record);
+	return NULL;
+}
+
+int xs_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
 	int keep = errno, r;
 	struct xs_crit cs;
@@ -341,23 +353,6 @@ static int poll_managed(struct pollfd *fds, nfds_t n, const struct timespec *tim
 		xs_signals_run(mask);
 	errno = keep;
 	return r;
-}
-
-int xs_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
-{
-	struct xs_sleep *record = xs_sleep_self();
-	int r;
-
-	if (record) {
-		xs_sleep_poll(record, fds, n);
-		if (!any_managed(fds, n)) {
-			r = xs_real.ppoll(fds, n, timeout, mask);
-			xs_sleep_leave(record);
-			return r < 0 ? -errno : r;
-		}
-		xs_sleep_leave(record);
-	}
-	return poll_managed(fds, n, timeout, mask);
 }
 
 bool xs_poll_sleepers(struct xs_sock *s, int fd)

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/crit.h"
 #include "base/rawsys.h"
-#include "base/real.h"
 #include "engine/signals.h"
 #include "sock/pollset.h"
 #include "sock/sleeps.h"
@@ -160,36 +159,30 @@ static void time_left(struct timespec *left, bool now, uint64_t deadline)
 	left->tv_nsec = (long)(ns % XS_NS_PER_S);
 }
 
-static int select_kernel(const struct sets *s, const struct timespec *timeout, const sigset_t *mask)
+struct xs_sleep *xs_select_enter(int n, fd_set *rd, fd_set *wr, fd_set *ex)
 {
-	int r = xs_real.pselect(s->n, s->set[RD], s->set[WR], s->set[EX], timeout, mask);
+	const struct sets s = {.set = {rd, wr, ex}, .n = n};
+	struct xs_sleep *record = xs_sleep_self();
 
-	return r < 0 ? -errno : r;
+	if (!record)
+		return NULL;
+	xs_sleep_select(record, n, (const fd_set *const *)s.set);
+	if (!any_managed(&s))
+		return record;
+	xs_sleep_leave(record);
+	return NULL;
 }
 
 int xs_select(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout,
 	      struct timespec *left, const sigset_t *mask)
 {
 	struct sets s = {.set = {rd, wr, ex}, .n = n};
-	struct xs_sleep *record = xs_sleep_self();
 	int keep = errno, r;
 	struct xs_crit cs;
 	uint64_t deadline;
 	bool now;
 
 	deadline = xs_pollset_deadline(timeout, &now);
-	if (record) {
-		const fd_set *const set[3] = {rd, wr, ex};
-
-		xs_sleep_select(record, n, set);
-		if (!any_managed(&s)) {
-			r = select_kernel(&s, timeout, mask);
-			xs_sleep_leave(record);
-			time_left(left, now, deadline);
-			return r;
-		}
-		xs_sleep_leave(record);
-	}
 	xs_crit_enter(&cs);
 	r = select_managed(&s, now, deadline, mask);
 	time_left(left, now, deadline);

@@ -17,6 +17,7 @@
 #include "base/lock.h"
 #include "base/rawsys.h"
 #include "sock/readiness.h"
+#include "sock/sock.h"
 
 #define CHUNK 16384
 #define PIECE 512
@@ -137,6 +138,12 @@ void xs_sleep_leave(struct xs_sleep *r)
 	if (xs_ready_wanted())
 		xs_ready_look();
 	errno = keep;
+}
+
+int xs_wait_leave(struct xs_sleep *sleep, int r)
+{
+	xs_sleep_leave(sleep);
+	return r;
 }
 
 /* --- the scan ---------- */

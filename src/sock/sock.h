@@ -67,8 +67,8 @@ int xs_fd_close_range(unsigned first, unsigned last, unsigned flags);
 void xs_sock_created(int fd, int domain, int type, int protocol);
 /* connect(), the real call included. */
 int xs_sock_connect(int fd, const struct sockaddr *addr, socklen_t len);
-/* accept4(), the real call included. */
-int xs_sock_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+/* accept() or accept4() on lfd has returned fd. Keeps errno. */
+void xs_sock_accepted(int lfd, int fd);
 int xs_sock_shutdown(struct xs_sock *s, int fd, int how);
 
 /* --- bytes ---------- */
@@ -112,7 +112,15 @@ int xs_opt_set(struct xs_sock *s, int fd, int level, int name, const void *val, 
 int xs_opt_ioctl(struct xs_sock *s, int fd, unsigned long req, void *arg, bool *done);
 
 /* --- readiness ---------- */
-/* poll, ppoll. timeout NULL: for ever. mask NULL: unchanged. -EINTR. */
+/*
+ * poll and select. xs_*_enter not NULL: the kernel serves all of it: make the libc call, then
+ * `return xs_wait_leave(sleep, r)`, which keeps r and errno. NULL: xs_poll(), xs_select().
+ * timeout NULL: for ever. mask NULL: unchanged. -EINTR.
+ */
+struct xs_sleep;
+struct xs_sleep *xs_poll_enter(const struct pollfd *fds, nfds_t n);
+struct xs_sleep *xs_select_enter(int n, fd_set *rd, fd_set *wr, fd_set *ex);
+int xs_wait_leave(struct xs_sleep *sleep, int r);
 int xs_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask);
 int xs_select(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout,
 	      struct timespec *left, const sigset_t *mask);
@@ -120,8 +128,23 @@ int xs_select(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *
 void xs_ep_created(int fd);
 /* epoll_ctl(), the real call included. */
 int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev);
-int xs_ep_wait(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
-	       const sigset_t *mask);
+/*
+ * epoll_wait and its kin. xs_ep_enter true: the kernel serves it: make the libc call, then
+ * `return xs_ep_leave(&w, r)`, which goes on in the other way where a member has left the kernel
+ * meanwhile, and returns as libc does. False: xs_ep_wait().
+ */
+struct xs_ep_wait {
+	int epfd, max;
+	struct epoll_event *ev;
+	const sigset_t *mask; /* NULL: unchanged */
+	uint64_t deadline;    /* 0: none */
+	bool now;
+	struct xs_sleep *sleep;
+	struct xs_ep_set *set;
+};
+bool xs_ep_enter(struct xs_ep_wait *w, const struct timespec *timeout);
+int xs_ep_leave(struct xs_ep_wait *w, int r);
+int xs_ep_wait(struct xs_ep_wait *w);
 
 /* --- processes ---------- */
 /* Around a fork that libc's handlers don't see. */

@@ -5,8 +5,6 @@
  */
 #include "fake_sock.h"
 
-#include "base/config.h"
-
 #include <sys/eventfd.h>
 
 /* --- many threads on one set ------------------------------------------------------------- */
@@ -44,7 +42,7 @@ static void *worker(void *max)
 	int n;
 
 	for (;;) {
-		n = xs_ep_wait(crowd.set, ev, *(int *)max, NULL, NULL);
+		n = door_ep_wait(crowd.set, ev, *(int *)max, NULL, NULL);
 		assert(n > 0);
 		for (int i = 0; i < n; i++) {
 			if (!ev[i].data.ptr)
@@ -120,16 +118,16 @@ static void test_nested(bool managed_first)
 	s->managed = true;
 	while (xs_ep_sleepers(s))
 		sched_yield();
-	CHECK_EQ(xs_ep_wait(inner, &ev, 1, &zero, NULL), 0);
+	CHECK_EQ(door_ep_wait(inner, &ev, 1, &zero, NULL), 0);
 	deliver(s);
 	pthread_join(t, NULL);
 	CHECK(result == 1 && c.ev.data.u64 == 42);
-	CHECK_EQ(xs_poll(&p, 1, &zero, NULL), 1);
-	CHECK_EQ(xs_ep_wait(inner, &ev, 1, &zero, NULL), 1);
+	CHECK_EQ(door_poll(&p, 1, &zero, NULL), 1);
+	CHECK_EQ(door_ep_wait(inner, &ev, 1, &zero, NULL), 1);
 	CHECK(ev.data.ptr == s && ev.events == EPOLLIN);
 	consume(s);
-	CHECK_EQ(xs_ep_wait(outer, &ev, 1, &zero, NULL), 0);
-	CHECK_EQ(xs_poll(&p, 1, &zero, NULL), 0);
+	CHECK_EQ(door_ep_wait(outer, &ev, 1, &zero, NULL), 0);
+	CHECK_EQ(door_poll(&p, 1, &zero, NULL), 0);
 }
 
 /* --- few slots: turns -------------------------------------------------------------------- */
@@ -146,7 +144,7 @@ static void test_turns(void)
 	deliver(s);
 	deliver(s2);
 	for (int i = 0; i < 12; i++) {
-		assert(xs_ep_wait(set, &ev, 1, &zero, NULL) == 1);
+		assert(door_ep_wait(set, &ev, 1, &zero, NULL) == 1);
 		seen[ev.data.ptr == s ? 0 : ev.data.ptr == s2 ? 1 : 2]++;
 	}
 	CHECK(seen[0] >= 3 && seen[1] >= 3 && seen[2] >= 3);
@@ -160,19 +158,19 @@ static void test_oneshot(void)
 	int set = set_of(s, EPOLLIN | EPOLLOUT | EPOLLONESHOT);
 	struct epoll_event ev;
 
-	CHECK(xs_ep_wait(set, &ev, 1, &zero, NULL) == 1 && ev.events == EPOLLOUT);
+	CHECK(door_ep_wait(set, &ev, 1, &zero, NULL) == 1 && ev.events == EPOLLOUT);
 	deliver(s);
-	CHECK_EQ(xs_ep_wait(set, &ev, 1, &zero, NULL), 0);
+	CHECK_EQ(door_ep_wait(set, &ev, 1, &zero, NULL), 0);
 	ev = (struct epoll_event){.events = EPOLLIN | EPOLLONESHOT, .data.ptr = s};
 	CHECK_EQ(xs_ep_ctl(set, EPOLL_CTL_MOD, s->fd, &ev), 0);
-	CHECK(xs_ep_wait(set, &ev, 1, &zero, NULL) == 1 && ev.events == EPOLLIN);
+	CHECK(door_ep_wait(set, &ev, 1, &zero, NULL) == 1 && ev.events == EPOLLIN);
 	/* Disarmed by the kernel before it's managed: stays so. */
 	s = make(false);
 	set = set_of(s, EPOLLOUT | EPOLLONESHOT);
-	CHECK_EQ(xs_ep_wait(set, &ev, 1, &zero, NULL), 1);
+	CHECK_EQ(door_ep_wait(set, &ev, 1, &zero, NULL), 1);
 	s->managed = true;
 	xs_ep_sleepers(s);
-	CHECK_EQ(xs_ep_wait(set, &ev, 1, &zero, NULL), 0);
+	CHECK_EQ(door_ep_wait(set, &ev, 1, &zero, NULL), 0);
 }
 
 int main(void)

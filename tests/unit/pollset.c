@@ -26,10 +26,10 @@ static void *polls(void *arg)
 	FD_SET(c->s->peer, &rd);
 	sem_post(&begun);
 	if (c->select) {
-		c->r = xs_select(c->s->peer + 1, &rd, NULL, NULL, NULL, NULL, c->mask);
+		c->r = door_select(c->s->peer + 1, &rd, NULL, NULL, c->mask);
 		c->revents = FD_ISSET(c->s->fd, &rd) && !FD_ISSET(c->s->peer, &rd) ? POLLIN : 0;
 	} else {
-		c->r = xs_poll(p, 3, NULL, c->mask);
+		c->r = door_poll(p, 3, NULL, c->mask);
 		c->revents = (unsigned)p[1].revents | (unsigned)p[2].revents << 16;
 	}
 	return NULL;
@@ -86,24 +86,24 @@ static void test_timeouts(void)
 	fd_set rd;
 
 	deliver(s);
-	CHECK_EQ(xs_poll(&p, 1, &t, NULL), 0); /* events = 0: nothing but errors */
+	CHECK_EQ(door_poll(&p, 1, &t, NULL), 0); /* events = 0: nothing but errors */
 	CHECK(xs_now_ns() - from >= 3 * XS_NS_PER_MS);
 	consume(s);
 	from = xs_now_ns();
-	CHECK_EQ(xs_ep_wait(set, &ev, 1, &t, NULL), 0);
+	CHECK_EQ(door_ep_wait(set, &ev, 1, &t, NULL), 0);
 	CHECK(xs_now_ns() - from >= 3 * XS_NS_PER_MS);
 	FD_ZERO(&rd);
 	FD_SET(s->fd, &rd);
 	from = xs_now_ns();
-	CHECK_EQ(xs_select(s->fd + 1, &rd, NULL, NULL, &t, &left, NULL), 0);
+	CHECK_EQ(door_select(s->fd + 1, &rd, &t, &left, NULL), 0);
 	CHECK(xs_now_ns() - from >= 3 * XS_NS_PER_MS);
 	CHECK(left.tv_sec == 0 && left.tv_nsec == 0 && !FD_ISSET(s->fd, &rd));
 	p = (struct pollfd){.fd = 987654, .events = POLLIN};
-	CHECK_EQ(xs_poll(&p, 1, NULL, NULL), 1);
+	CHECK_EQ(door_poll(&p, 1, NULL, NULL), 1);
 	CHECK_EQ(p.revents, POLLNVAL);
 	FD_SET(1000, &rd);
 	FD_SET(s->fd, &rd);
-	CHECK_EQ(xs_select(1001, &rd, NULL, NULL, NULL, NULL, NULL), -EBADF);
+	CHECK_EQ(door_select(1001, &rd, NULL, NULL, NULL), -EBADF);
 }
 
 /* --- signals, cancellation --------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static void *masked_wait(void *arg)
 	pthread_sigmask(SIG_BLOCK, &block, NULL);
 	pthread_kill(pthread_self(), SIGUSR1);
 	assert(!handled);
-	result = xs_ep_wait(c->set, &c->ev, 1, NULL, &open);
+	result = door_ep_wait(c->set, &c->ev, 1, NULL, &open);
 	return NULL;
 }
 
@@ -181,6 +181,7 @@ int main(void)
 	const char *san = getenv("XS_SAN");
 
 	xs_real_init();
+	xs_config_load();
 	sem_init(&begun, 0, 0);
 	test_poll(false);
 	test_poll(true);
