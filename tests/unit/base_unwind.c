@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -22,12 +23,14 @@ static void undo(void *arg)
  * A frame of its own, as a door is: what lies in the frame jumped to is not undone. ASan would
  * leave the frame poisoned when the thread is cancelled in it.
  */
-__attribute__((noinline, no_sanitize("address"))) static void blocked(int amount)
+__attribute__((noinline, no_sanitize("address"))) static void blocked(int amount, bool alarmed)
 {
 	struct xs_unwind u;
 	char c;
 
 	xs_unwind_push(&u, undo, &amount);
+	if (alarmed)
+		ualarm(1000, 0);
 	if (read(pipe_fds[0], &c, 1) < 0)
 		c = 0;
 	xs_unwind_pop(&u);
@@ -41,7 +44,7 @@ static void jump(int sig)
 
 static void *thread(void *arg)
 {
-	blocked(*(int *)arg);
+	blocked(*(int *)arg, false);
 	return NULL;
 }
 
@@ -64,10 +67,8 @@ static void test_jump(void)
 
 	undone = 0;
 	sigaction(SIGALRM, &sa, NULL);
-	if (!sigsetjmp(out, 1)) {
-		ualarm(20000, 0);
-		blocked(10);
-	}
+	if (!sigsetjmp(out, 1))
+		blocked(10, true);
 	CHECK_EQ(undone, 10);
 }
 
@@ -75,7 +76,7 @@ static void test_normal(void)
 {
 	undone = 0;
 	CHECK_EQ(write(pipe_fds[1], "x", 1), 1);
-	blocked(100);
+	blocked(100, false);
 	CHECK_EQ(undone, 0);
 }
 

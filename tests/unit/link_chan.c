@@ -199,7 +199,7 @@ static void end_one(struct user *u, bool cut)
 static void wait_until_idle(void)
 {
 	struct xs_pool_info pool;
-	uint64_t until = xs_now_ns() + 5 * XS_NS_PER_S;
+	uint64_t until = xs_now_ns() + 60 * XS_NS_PER_S;
 	bool idle = false;
 
 	while (!idle && xs_now_ns() < until) {
@@ -273,7 +273,7 @@ static bool has_channel(struct user *u)
 
 static void wait_closed(struct user *u)
 {
-	for (int i = 0; i < 5000 && has_channel(u); i++)
+	for (int i = 0; i < 60000 && has_channel(u); i++)
 		xs_real.poll(NULL, 0, 1);
 	CHECK(!has_channel(u));
 }
