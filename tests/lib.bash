@@ -71,16 +71,16 @@ stop_all() {
 	for pid in ${STARTED[@]+"${STARTED[@]}"}; do
 		kill "$pid" 2>/dev/null || continue
 		# A server that won't end in time is killed, or the test would hang.
-		timeout 10 tail --pid="$pid" -f /dev/null || { kill -9 "$pid" && left=1; }
+		timeout 60 tail --pid="$pid" -f /dev/null || { kill -9 "$pid" && left=1; }
 		wait "$pid" 2>/dev/null || true
 	done
 	STARTED=()
-	[ $left -eq 0 ] || { echo "a program didn't end within 10 s of SIGTERM" && return 1; }
+	[ $left -eq 0 ] || { echo "a program didn't end within 60 s of SIGTERM" && return 1; }
 }
 
 # Waits until one of them has ended by itself.
 await_end() {
-	timeout 20 tail --pid="$1" -f /dev/null || { echo "process $1 doesn't end" && return 1; }
+	timeout 60 tail --pid="$1" -f /dev/null || { echo "process $1 doesn't end" && return 1; }
 	wait "$1"
 }
 
@@ -89,27 +89,29 @@ free_port() {
 s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
 }
 
-# Waits until somebody listens, without connecting.
-await_port() {
-	local hex i
-	hex=$(printf ':%04X ' "$1")
-	for ((i = 0; i < 500; i++)); do
-		! grep -q "${hex}[0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6 || return 0
+# await WHAT COMMAND...: until the command succeeds. The bound is for what never comes: no slow
+# machine may reach it.
+await() {
+	local what=$1 until=$((SECONDS + 60))
+	shift
+	while ! "$@"; do
+		[ $SECONDS -lt $until ] || { echo "in vain: $what" >&2 && return 1; }
 		read -r -t 0.02 <> <(:) || true
 	done
-	echo "nobody listens on port $1"
-	return 1
+}
+
+listening() {
+	grep -q "$(printf ':%04X ' "$1")[0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6
+}
+
+# Waits until somebody listens, without connecting.
+await_port() {
+	await "somebody listens on port $1" listening "$1"
 }
 
 # Waits until a file has a line that matches.
 await_line() {
-	local i
-	for ((i = 0; i < 500; i++)); do
-		! grep -q -- "$2" "$1" 2>/dev/null || return 0
-		read -r -t 0.02 <> <(:) || true
-	done
-	echo "no line '$2' in $1:" && cat "$1"
-	return 1
+	await "a line '$2' in $1" grep -qs -- "$2" "$1" || { cat "$1" >&2 && return 1; }
 }
 
 # --- running under the library -------------------------------------------------------------------
@@ -146,6 +148,25 @@ plane_bytes() {
 	jq -s --arg plane "$(plane)" '[.[] | .rx.bytes, .tx.bytes | to_entries[] |
 		select(if $plane == "test" then .key != "kernel" else .key == $plane end) |
 		.value] | add // 0' "$REPORT"
+}
+
+# moved PID CONDITION: holds for the list of the process's connections. moves: it sends on the file's
+# plane, will with its next byte, or did until it stalled; fast: the bytes that travelled there.
+moved() {
+	local names='def moves: .tx.upgrades > 0 or .tx.state == "ready";
+		def fast: [.rx.bytes, .tx.bytes | del(.kernel) | add] | add;'
+	XSHIM_STATS_DIR=${STATS_DIR:-$BATS_TEST_TMPDIR} "$XSHIM" stat --json "$1" 2>/dev/null |
+		jq -es "$names $2" >/dev/null
+}
+
+# Waits for that. A test that needs a stream on the plane at some moment asks for it here, as how
+# long that takes is the machine's affair. A bare run, or one on TCP, has nothing to wait for.
+await_moved() {
+	[ "${BARE:-0}" != 1 ] && [ "$(plane)" != kernel ] || return 0
+	await "process $1 on plane $(plane): $2" moved "$@" || {
+		XSHIM_STATS_DIR=${STATS_DIR:-$BATS_TEST_TMPDIR} "$XSHIM" stat --json "$1" >&2
+		return 1
+	}
 }
 
 # The proof that a run was where it says: at least so many bytes, in the report.
