@@ -25,7 +25,7 @@ fake_build() {
 	fake_build '#include <sys/socket.h>
 		#include <errno.h>
 		int shutdown(int fd, int how) { (void)fd; (void)how; errno = EIO; return -1; }'
-	ORACLE_SECONDS=5 BUILD=$FAKE run "$TESTS/oracle/run" cork
+	BUILD=$FAKE run "$TESTS/oracle/run" cork
 	[ "$status" -eq 1 ]
 	[[ $output == *EIO* ]]
 }
@@ -60,9 +60,10 @@ fake_build() {
 	fake_build '#include <unistd.h>
 		#include <sys/socket.h>
 		int shutdown(int fd, int how) { (void)fd; (void)how; for (;;) pause(); }'
-	ORACLE_SECONDS=1 BUILD=$FAKE run "$TESTS/oracle/run" cork
+	# The bare runs have to come to their end in this time.
+	ORACLE_SECONDS=10 BUILD=$FAKE run "$TESTS/oracle/run" cork
 	[ "$status" -eq 1 ]
-	[[ $output == *"no end within 1 s"* ]]
+	[[ $output == *"no end within 10 s"* ]]
 	[[ $output == *TIMEOUT* ]]
 	run ! pgrep -f "$FAKE/oracle/cork"
 }
@@ -71,10 +72,7 @@ fake_build() {
 	local pid
 	BARE=1 start "$BATS_TEST_TMPDIR/out" shimmed tail -f /dev/null
 	pid=${STARTED[0]}
-	for ((i = 0; i < 500; i++)); do
-		grep -q tail "/proc/$pid/comm" && break
-	done
-	[ "$(cat "/proc/$pid/comm")" = tail ]
+	await "it's tail that runs" grep -q tail "/proc/$pid/comm"
 	stop_all
 	[ ! -e "/proc/$pid" ]
 }

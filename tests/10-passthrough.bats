@@ -120,7 +120,7 @@ same_output() {
 		head -c 4 "$path" | grep -q ELF || continue
 		for pair in "$path:$LIB" "$LIB:$path"; do
 			echo "# $pair"
-			LD_PRELOAD=$pair timeout 20 "$BATS_TEST_TMPDIR/pair"
+			LD_PRELOAD=$pair timeout 60 "$BATS_TEST_TMPDIR/pair"
 		done
 	done
 }
@@ -128,8 +128,8 @@ same_output() {
 @test "an allocator may use descriptors and sockets before main (B42, B44, B78)" {
 	gcc -w -shared -fPIC -o "$BATS_TEST_TMPDIR/early.so" "$TESTS/apps/early.c"
 	gcc -w -o "$BATS_TEST_TMPDIR/pair" "$TESTS/apps/pair.c"
-	LD_PRELOAD="$LIB:$BATS_TEST_TMPDIR/early.so" timeout 20 "$BATS_TEST_TMPDIR/pair"
-	LD_PRELOAD="$BATS_TEST_TMPDIR/early.so:$LIB" timeout 20 "$BATS_TEST_TMPDIR/pair"
+	LD_PRELOAD="$LIB:$BATS_TEST_TMPDIR/early.so" timeout 60 "$BATS_TEST_TMPDIR/pair"
+	LD_PRELOAD="$BATS_TEST_TMPDIR/early.so:$LIB" timeout 60 "$BATS_TEST_TMPDIR/pair"
 }
 
 @test "shells and interpreters start and end silently (B50, B82)" {
