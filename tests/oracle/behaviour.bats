@@ -287,7 +287,7 @@ setup() {
 }
 
 @test "threads may fork while others talk" {
-	ORACLE_SECONDS=60 same_as_kernel --bare 2 forkstorm
+	ORACLE_SECONDS=120 same_as_kernel --bare 2 forkstorm
 }
 
 @test "a process that has forked closes without waiting for its peer" {

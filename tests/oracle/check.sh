@@ -44,7 +44,7 @@ stable() {
 	local i args=("$2")
 	[ "$2" != - ] || args=()
 	for ((i = 0; i < runs; i++)); do
-		env -u LD_PRELOAD timeout -k 2 30 "$1" "${args[@]}" >"$out/$i" 2>&1 || return 1
+		env -u LD_PRELOAD timeout -k 2 60 "$1" "${args[@]}" >"$out/$i" 2>&1 || return 1
 		diff "$out/0" "$out/$i" || return 1
 	done
 	! grep -E 'DIED|in vain|^TIMEOUT' "$out/0"

@@ -36,9 +36,9 @@ static void waits(int fd, int by_epoll)
 		oracle_slot(2);
 		for (int i = 0; i < 2; i++) {
 			if (by_epoll)
-				CALL(epoll_wait(set, &ev, 1, 5000));
+				CALL(epoll_wait(set, &ev, 1, 30000));
 			else
-				CALL(poll(&p, 1, 5000));
+				CALL(poll(&p, 1, 30000));
 			say("%x", by_epoll ? ev.events : (unsigned)p.revents);
 			oracle_echo("child", fd);
 		}
@@ -49,9 +49,9 @@ static void waits(int fd, int by_epoll)
 	tell('g');
 	for (int i = 0; i < 2; i++) {
 		if (by_epoll)
-			CALL(epoll_wait(set, &ev, 1, 5000));
+			CALL(epoll_wait(set, &ev, 1, 30000));
 		else
-			CALL(poll(&p, 1, 5000));
+			CALL(poll(&p, 1, 30000));
 		oracle_echo("owner", fd);
 	}
 }
@@ -230,9 +230,9 @@ static void use_own_set(int fd)
 	ev.events = EPOLLIN | EPOLLET;
 	CALL(epoll_ctl(edge, EPOLL_CTL_ADD, fd, &ev));
 	for (int i = 0; i < 2; i++) {
-		CALL(epoll_wait(level, &ev, 1, 5000));
+		CALL(epoll_wait(level, &ev, 1, 30000));
 		say("%s %d", epoll_names(ev.events), (int)ev.data.u64);
-		CALL(epoll_wait(edge, &ev, 1, 5000));
+		CALL(epoll_wait(edge, &ev, 1, 30000));
 		CALL(epoll_wait(edge, &ev, 1, 0));
 		oracle_echo("child", fd);
 	}

@@ -45,7 +45,7 @@ static void server(void)
 		change(set[i], EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLEXCLUSIVE);
 		change(set[i], EPOLL_CTL_DEL, fd, 0);
 		change(set[i], EPOLL_CTL_ADD, fd, EPOLLIN | modes[i]);
-		look("added", set[i], 5000);
+		look("added", set[i], 30000);
 		look("again", set[i], 0);
 	}
 	CALL(recv(fd, buf, sizeof(buf), 0));

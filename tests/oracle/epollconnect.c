@@ -46,7 +46,7 @@ static void client(void)
 	change(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLOUT | mode);
 	look("unconnected", set, 0);
 	CALL(connect(fd, (struct sockaddr *)&a, sizeof(a)));
-	look("connecting", set, 5000);
+	look("connecting", set, 30000);
 	CALL(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n));
 	say("error %d", err);
 	CALL(connect(fd, (struct sockaddr *)&a, sizeof(a)));
@@ -59,7 +59,7 @@ static void client(void)
 	while (epoll_wait(set, &(struct epoll_event){0}, 1, 50) > 0)
 		;
 	tell('h');
-	look("input", set, 5000);
+	look("input", set, 30000);
 	CALL(recv(fd, buf, sizeof(buf), 0));
 	look("none", set, 0);
 	change(set, EPOLL_CTL_MOD, fd, EPOLLOUT | mode);

@@ -45,7 +45,7 @@ static void one_round(int set, int fd)
 	while (epoll_wait(set, &e, 1, 20) > 0)
 		sent += fill_up(fd);
 	tell_num(sent);
-	int n = epoll_wait(set, &e, 1, 5000);
+	int n = epoll_wait(set, &e, 1, 30000);
 
 	say("drained: %d %s", n, epoll_names(e.events));
 	hear('d');

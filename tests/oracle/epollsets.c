@@ -60,7 +60,7 @@ static void server(void)
 	look_all("idle");
 	tell('a');
 	/* A sleep in the outermost set is woken through two levels. */
-	CALL(epoll_wait(outermost, &e, 1, 5000));
+	CALL(epoll_wait(outermost, &e, 1, 30000));
 	say("%s, our set: %d", epoll_names(e.events), e.data.fd == outer);
 	await_readable(fd, 5);
 	look_all("readable");
@@ -68,7 +68,7 @@ static void server(void)
 	CALL(read(fd, buf, sizeof(buf)));
 	look_all("read");
 	tell('b');
-	CALL(epoll_wait(edge, &e, 1, 5000));
+	CALL(epoll_wait(edge, &e, 1, 30000));
 	await_readable(fd, 5);
 	look_all("second");
 	CALL(epoll_ctl(a, EPOLL_CTL_DEL, copy, NULL));

@@ -39,8 +39,8 @@ static int talks_to_itself(void)
 
 	epoll_ctl(set, EPOLL_CTL_ADD, b, &ev);
 	for (int i = 0; i < 50; i++) {
-		if (send(a, "ping", 4, 0) != 4 || poll(&p, 1, 5000) != 1 ||
-		    epoll_wait(set, &ev, 1, 5000) != 1 || recv(copy, buf, 4, MSG_WAITALL) != 4)
+		if (send(a, "ping", 4, 0) != 4 || poll(&p, 1, 30000) != 1 ||
+		    epoll_wait(set, &ev, 1, 30000) != 1 || recv(copy, buf, 4, MSG_WAITALL) != 4)
 			break;
 		ok++;
 	}
@@ -51,7 +51,7 @@ static int talks_to_itself(void)
 
 static void be_child(unsigned how)
 {
-	alarm(20);
+	alarm(50);
 	if (how % 2 && !talks_to_itself())
 		_exit(1);
 	for (int i = 0; i < PAIRS; i++)

@@ -115,7 +115,7 @@ void oracle_echo(const char *who, int fd);
 /* A child's end, shown. */
 void oracle_wait(pid_t child);
 
-/* States to wait for, five seconds at most. */
+/* States to wait for, half a minute at most. */
 void await_readable(int fd, int bytes);
 void await_event(int fd, short events);
 void await_outq_empty(int fd);

@@ -7,7 +7,7 @@
 #include "oracle.h"
 #include "stage.h"
 
-enum { WARM_ROUNDS = 50, WARM_MS = 5000, WAIT_MS = 5000, MSG_BYTES = 64 };
+enum { WARM_ROUNDS = 50, WARM_MS = 30000, WAIT_MS = 30000, MSG_BYTES = 64 };
 
 static long now_ms(void)
 {
