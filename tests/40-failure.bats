@@ -87,3 +87,35 @@ rounds_of_changes() {
 		rounds_of_changes $batch $rounds
 	done
 }
+
+# Waits until what all processes show of their connections is true of a jq filter.
+await_rows() {
+	local i
+	for ((i = 0; i < 500; i++)); do
+		! XSHIM_STATS_DIR=$BATS_TEST_TMPDIR "$XSHIM" stat --json | jq -es "$1" >/dev/null || return 0
+		read -r -t 0.02 <> <(:) || true
+	done
+	XSHIM_STATS_DIR=$BATS_TEST_TMPDIR "$XSHIM" stat
+	return 1
+}
+
+@test "workers that share a listener: one is found, the other's connection says prefork at both ends" {
+	local port server client
+	need_plane
+	begin_report
+	port=$(free_port)
+	start "$BATS_TEST_TMPDIR/serve" shimmed python3 "$TESTS/apps/prefork.py" serve "$port"
+	server=${STARTED[-1]}
+	await_port "$port"
+	mkfifo "$BATS_TEST_TMPDIR/hold"
+	EXEC="exec" shimmed python3 "$TESTS/apps/prefork.py" ask "$port" 3>&- <"$BATS_TEST_TMPDIR/hold" &
+	client=$!
+	exec 4>"$BATS_TEST_TMPDIR/hold"
+	await_rows '[.[] | .rx.reason] | sort == [null, null, "prefork", "prefork"]'
+	exec 4>&-
+	await_end "$client"
+	await_end "$server"
+	proved 100
+	jq -es '[.[] | select(.rx.reason == "prefork") | .local, .peer] |
+		length == 4 and (unique | length) == 2' "$REPORT"
+}

@@ -101,6 +101,8 @@ void xs_answer(struct xs_link *l, const struct xs_pair_ask *ask)
 	why = proven(user, &ask->proof, &an.proof);
 	if (!why)
 		why = join(l, ask, user, &an);
+	if (why)
+		xs_pair_ev->turned_down(user, why);
 	say(l, ask, why, &an);
 	xs_pair_ev->chan->release(user);
 }

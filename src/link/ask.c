@@ -128,6 +128,7 @@ void xs_ask_send(struct xs_ask *a, struct xs_link *l)
 		refuse(a, why, 0);
 		return;
 	}
+	a->heard = ask.proof.received > 0;
 	xs_pair_addr(&a->local, &ask.asker);
 	xs_pair_addr(&a->peer, &ask.answerer);
 	memcpy(ask.secret, a->secret, sizeof(ask.secret));
@@ -201,12 +202,14 @@ void xs_ask_answered(struct xs_link *l, const struct xs_pair_answer *an)
 			say_done(l, an, XS_R_LINK_LOST);
 		return;
 	}
+	if (why == XS_R_NOT_ACCEPTED && a->heard)
+		why = XS_R_PREFORK; /* it's another process's that has accepted it */
 	if (!why)
 		paired(a, an);
 	else if (why == XS_R_NOT_ACCEPTED && a->tries < TRIES)
 		later(a, FIRST_DELAY_MS << 2 * a->tries++);
 	else
-		refuse(a, why, why == XS_R_NOT_ACCEPTED ? 0 : an->retry_ms);
+		refuse(a, why, xs_reason_class(why) == XS_CLASS_FINAL ? 0 : an->retry_ms);
 }
 
 /* --- ends ------------------------------------------------------------------------------------ */

@@ -24,6 +24,12 @@ struct xs_pair_events {
 	void (*paired)(void *user, struct xs_chan *c, const uint8_t *secret);
 	/* Not now (retry_ms > 0: ask again then) or not ever. */
 	void (*refused)(void *user, enum xs_reason why, uint32_t retry_ms);
+	/* The accepting end: asked for, and turned down. It may be asked for again. */
+	void (*turned_down)(void *user, enum xs_reason why);
+	/* Connections accepted at `local` (of peer, or, NULL, of anybody: local is the listener's
+	 * then, which may be a wildcard) can't be found because of why; NONE: they can. */
+	void (*hidden)(const struct xs_wire_addr *local, const struct xs_wire_addr *peer,
+		       enum xs_reason why);
 	const struct xs_chan_events *chan;
 };
 

@@ -22,6 +22,7 @@ struct listening {
 	struct xs_wire_addr addr;
 	struct sockaddr_storage bound, local;
 	struct xs_rdv *rdv; /* NULL: not open */
+	enum xs_reason why; /* ... for this reason */
 	bool never;	    /* the machine can't */
 };
 
@@ -37,19 +38,39 @@ static void open_later(uint64_t ns)
 		xs_timer_set(&timer, xs_now_ns() + ns);
 }
 
+static bool same(const struct xs_wire_addr *a, const struct xs_wire_addr *b)
+{
+	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
+/* The connections' rows say why nobody finds them: the last carrier's reason, if none is open. */
+static void tell(const struct listening *of)
+{
+	enum xs_reason why = of->why;
+
+	for (struct listening *w = all; w; w = w->next)
+		if (w->rdv && same(&w->addr, &of->addr))
+			why = XS_R_NONE;
+	xs_pair_ev->hidden(&of->addr, NULL, why);
+}
+
 static void try_open(struct listening *w)
 {
 	const struct xs_carrier_ops *ops = xs_carriers[w->carrier];
-	enum xs_reason why;
+	enum xs_reason why, had = w->why;
 
 	if (w->rdv || w->never)
 		return;
 	why = ops->listen(&w->bound, &w->local, &w->rdv);
+	w->why = why;
+	if (why)
+		w->rdv = NULL;
+	if (why != had)
+		tell(w);
 	if (!why) {
 		XS_LOG(INFO, "%s: found under port %u", ops->name, w->addr.port);
 		return;
 	}
-	w->rdv = NULL;
 	w->never = why == XS_R_NO_DEVICE || why == XS_R_NO_LIBRARY;
 	XS_LOG(INFO, "%s: not found under port %u: %s", ops->name, w->addr.port,
 	       xs_reason_name(why));
@@ -70,8 +91,7 @@ static struct listening *find(unsigned carrier, const struct xs_wire_addr *addr)
 {
 	struct listening *w = all;
 
-	while (w && (w->carrier != carrier || w->addr.port != addr->port ||
-		     memcmp(w->addr.ip, addr->ip, sizeof(addr->ip)) != 0))
+	while (w && (w->carrier != carrier || !same(&w->addr, addr)))
 		w = w->next;
 	return w;
 }

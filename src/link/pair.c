@@ -305,8 +305,20 @@ void xs_pair_link_moved(struct xs_link *from, struct xs_link *to)
 	xs_dest_link_moved(from, to);
 }
 
+/* A peer's try has failed here: what it was about is one of its connections. */
+static void incoming_failed(const struct xs_link *l, enum xs_reason why)
+{
+	struct xs_wire_addr local, peer;
+
+	xs_pair_addr(&l->local, &local);
+	xs_pair_addr(&l->peer, &peer);
+	xs_pair_ev->hidden(&local, &peer, why);
+}
+
 void xs_pair_link_gone(struct xs_link *l, bool was_up, enum xs_reason why)
 {
+	if (l->accepted && !was_up && xs_reason_class(why) == XS_CLASS_FINAL)
+		incoming_failed(l, why);
 	xs_ask_link_gone(l, why);
 	xs_dest_link_gone(l, was_up, why);
 	xs_progress_post(&work);

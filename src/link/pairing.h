@@ -29,6 +29,7 @@ struct xs_ask {
 	uint64_t nonce;
 	uint8_t secret[16];
 	unsigned tries;
+	bool heard; /* bytes had come from the peer: its program has accepted it */
 	struct xs_timer timer;
 };
 

@@ -66,18 +66,21 @@ struct xs_sock {
 	uint64_t cookie;
 	struct sockaddr_storage local, peer;
 
-	int fd;		/* a name of it; once closed by the program: a private duplicate; -1 none */
-	bool gone;	/* finished: whoever still holds a reference gets the end */
-	bool orphan;	/* the program has closed its last name; we finish */
-	bool leaving;	/* ... without an end: an heir may go on */
-	bool exiting;	/* the process ends: no write is taken any more, none fails */
-	bool named;	/* local and peer are known */
-	bool listening; /* a rendezvous is open for it */
-	bool foreign;	/* forked child: another process owns the streams */
-	bool shared;	/* another process may hold it too (heirs.h) */
-	bool passed;	/* ... for it was passed on */
-	bool child_asks; /* ... and wants it back on the kernel */
-	uint32_t word;	 /* heirs.c's, in `estate`; 0: none */
+	int fd;	      /* a name of it; once closed by the program: a private duplicate; -1 none */
+	bool gone;    /* finished: whoever still holds a reference gets the end */
+	bool orphan;  /* the program has closed its last name; we finish */
+	bool leaving; /* ... without an end: an heir may go on */
+	bool exiting; /* the process ends: no write is taken any more, none fails */
+	bool named;   /* local and peer are known */
+	/* Of a listener: 1: local is being filled in, 2: it's the address it's to be found under.
+	 */
+	_Atomic uint8_t listening;
+	_Atomic uint8_t hidden; /* ... and why it can't be */
+	bool foreign;		/* forked child: another process owns the streams */
+	bool shared;		/* another process may hold it too (heirs.h) */
+	bool passed;		/* ... for it was passed on */
+	bool child_asks;	/* ... and wants it back on the kernel */
+	uint32_t word;		/* heirs.c's, in `estate`; 0: none */
 	struct xs_estate *estate;
 	size_t announced;      /* bytes announced when a hand-over froze reading */
 	uint32_t queued;       /* ... then: unread bytes of the twin ... */

@@ -277,14 +277,14 @@ int xs_sock_connect(int fd, const struct sockaddr *addr, socklen_t len)
 /* The first connection of this listener: be found under its address. */
 static void announce(struct xs_sock *l, int lfd, const struct sockaddr_storage *local)
 {
-	struct sockaddr_storage bound;
-	socklen_t len = sizeof(bound);
+	socklen_t len = sizeof(l->local);
+	uint8_t not_yet = 0;
 
-	if (!l || l->listening)
+	if (!atomic_compare_exchange_strong(&l->listening, &not_yet, 1) ||
+	    xs_real.getsockname(lfd, (struct sockaddr *)&l->local, &len) < 0)
 		return;
-	l->listening = true;
-	if (xs_real.getsockname(lfd, (struct sockaddr *)&bound, &len) == 0)
-		xs_pair_listen(&bound, local);
+	atomic_store(&l->listening, 2);
+	xs_pair_listen(&l->local, local);
 }
 
 static void accepted(struct xs_sock *l, int lfd, int fd, int family)
@@ -309,14 +309,15 @@ static void accepted(struct xs_sock *l, int lfd, int fd, int family)
 		why = fd <= 2 ? XS_R_STDIO
 			      : xs_pair_possible((struct sockaddr *)&s->local,
 						 (struct sockaddr *)&s->peer);
+		xs_tuple_add(s); /* also to say why not, if it's asked for */
 		if (why) {
 			s->pairing = XS_PAIR_NEVER;
-			s->tx_why = s->rx_why = why;
 			XS_LOG(INFO, "fd=%d stays on the kernel: %s", fd, xs_reason_name(why));
 		} else {
-			xs_tuple_add(s);
 			announce(l, lfd, &s->local);
+			why = atomic_load(&l->hidden);
 		}
+		s->tx_why = s->rx_why = why ? why : XS_R_NEW;
 	}
 	xs_conn_publish(s);
 	xs_conn_leave(s);

@@ -66,7 +66,9 @@ static void child_one(struct xs_sock *s, void *arg)
 	s->timer_at = 0;
 	s->row = NULL;
 	s->named = false;
-	s->ready_wanted = s->child_asks = s->listening = false;
+	s->ready_wanted = s->child_asks = false;
+	atomic_store(&s->listening, 0);
+	atomic_store(&s->hidden, XS_R_NONE);
 	s->leaving = s->exiting = false;
 	atomic_store(&s->rx_kernel, 0);
 	atomic_store(&s->tx_kernel, 0);

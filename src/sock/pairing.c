@@ -218,11 +218,91 @@ static void refused(void *user, enum xs_reason why, uint32_t retry_ms)
 	xs_crit_leave(&cs);
 }
 
+/* What an accepted connection that waits to be asked for shows; one that has moved before shows
+ * why it's back. */
+static void show(struct xs_sock *s, enum xs_reason why)
+{
+	if (s->role != XS_ROLE_ACCEPTED || s->pairing != XS_PAIR_NONE || s->pin ||
+	    xs_reason_class(s->rx_why) == XS_CLASS_TRANSIENT)
+		return;
+	s->tx_why = s->rx_why = why ? why : XS_R_NEW;
+	xs_conn_publish(s);
+}
+
+static void turned_down(void *user, enum xs_reason why)
+{
+	struct xs_sock *s = user;
+	struct xs_crit cs;
+
+	xs_crit_enter(&cs);
+	xs_conn_enter(s);
+	show(s, why);
+	xs_conn_leave(s);
+	xs_crit_leave(&cs);
+}
+
+struct hiding {
+	const struct xs_wire_addr *local, *peer;
+	enum xs_reason why;
+};
+
+static void hide_listener(struct xs_sock *s, void *arg)
+{
+	const struct hiding *h = arg;
+	struct xs_wire_addr local;
+
+	if (atomic_load(&s->listening) != 2)
+		return;
+	xs_addr_wire(&s->local, &local);
+	if (!memcmp(&local, h->local, sizeof(local)))
+		atomic_store(&s->hidden, (uint8_t)h->why);
+}
+
+static bool covers(const struct xs_wire_addr *bound, const struct xs_wire_addr *local)
+{
+	static const uint8_t any[16];
+	bool wild = !memcmp(bound->ip, any, 10) && !memcmp(bound->ip + 12, any, 4);
+
+	return bound->port == local->port && (wild || !memcmp(bound->ip, local->ip, 16));
+}
+
+static void hide_accepted(struct xs_sock *s, void *arg)
+{
+	const struct hiding *h = arg;
+	struct xs_wire_addr local, peer;
+
+	xs_conn_enter(s);
+	if (s->in_tuples) {
+		xs_addr_wire(&s->local, &local);
+		xs_addr_wire(&s->peer, &peer);
+		if (covers(h->local, &local) &&
+		    (!h->peer || !memcmp(h->peer->ip, peer.ip, sizeof(peer.ip))))
+			show(s, h->why);
+	}
+	xs_conn_leave(s);
+}
+
+/* The listener first: what it accepts from now on takes the reason from there. */
+static void hidden(const struct xs_wire_addr *local, const struct xs_wire_addr *peer,
+		   enum xs_reason why)
+{
+	struct hiding h = {local, peer, why};
+	struct xs_crit cs;
+
+	xs_crit_enter(&cs);
+	if (!peer)
+		xs_conn_each(hide_listener, &h);
+	xs_conn_each(hide_accepted, &h);
+	xs_crit_leave(&cs);
+}
+
 const struct xs_pair_events xs_conn_pairing = {
 	.find = find,
 	.counts = counts,
 	.paired = paired,
 	.refused = refused,
+	.turned_down = turned_down,
+	.hidden = hidden,
 	.chan = &xs_conn_events,
 };
 
