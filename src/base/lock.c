@@ -75,6 +75,12 @@ static void check_held(const struct xs_lock *lock)
 		broken("not held", lock);
 }
 
+static void check_none(void)
+{
+	if (held_n)
+		broken("held where none may be", held[held_n - 1]);
+}
+
 static void forget_all(void)
 {
 	held_n = 0;
@@ -83,6 +89,10 @@ static void forget_all(void)
 static inline void check_held(const struct xs_lock *lock)
 {
 	(void)lock;
+}
+
+static inline void check_none(void)
+{
 }
 
 static inline void forget_all(void)
@@ -150,6 +160,11 @@ void xs_cond_tell(struct xs_cond *cond)
 void xs_lock_held(const struct xs_lock *lock) XS_NO_TSA
 {
 	check_held(lock);
+}
+
+void xs_lock_none(void)
+{
+	check_none();
 }
 
 void xs_lock_forget_all(void)

@@ -130,6 +130,8 @@ void xs_cond_tell(struct xs_cond *cond);
 
 /* Asserts in XS_DEBUG builds that this thread holds the lock; tells the analysis always. */
 void xs_lock_held(const struct xs_lock *lock) XS_ASSERTS(lock);
+/* Asserts in XS_DEBUG builds that this thread holds none. */
+void xs_lock_none(void);
 
 /* The child of a fork holds no lock, whatever the forking thread held. */
 void xs_lock_forget_all(void);

@@ -91,6 +91,7 @@ static void work_fn(struct xs_work *w)
 	}
 	wanted = s->ready_wanted;
 	xs_conn_leave(s);
+	xs_conn_report(s);
 	if (wanted)
 		xs_ready_try(s);
 	xs_crit_leave(&cs);
@@ -245,7 +246,7 @@ void xs_conn_finish(struct xs_sock *s, const char *end)
 	}
 	xs_timer_cancel(&s->timer);
 	if (s->row && s->named) {
-		xs_stats_report(s->row, end);
+		atomic_store(&s->end, end);
 		s->named = false;
 	}
 	s->gone = s->eof = true;
@@ -253,6 +254,26 @@ void xs_conn_finish(struct xs_sock *s, const char *end)
 	xs_wake(s, ~0u);
 	s->pairing = XS_PAIR_NEVER;
 	s->tx.linked = s->rx.linked = false;
+}
+
+static _Atomic unsigned reporting;
+
+void xs_conn_report(struct xs_sock *s)
+{
+	const char *end;
+
+	if (!atomic_load_explicit(&s->end, memory_order_relaxed))
+		return;
+	atomic_fetch_add(&reporting, 1);
+	end = atomic_exchange(&s->end, NULL);
+	if (end)
+		xs_stats_report(s->row, end);
+	atomic_fetch_sub(&reporting, 1);
+}
+
+bool xs_conn_reporting(void)
+{
+	return atomic_load(&reporting) != 0;
 }
 
 void xs_conn_each(void (*fn)(struct xs_sock *s, void *arg), void *arg)
@@ -277,9 +298,11 @@ void xs_conn_each(void (*fn)(struct xs_sock *s, void *arg), void *arg)
 void xs_conn_fork_child(struct xs_sock *s)
 {
 	xs_lock_init(&s->lock, XS_RANK_CONN);
+	atomic_store(&s->end, NULL); /* the owner reports it */
 }
 
 void xs_conn_pool_fork_child(void)
 {
+	atomic_store(&reporting, 0);
 	xs_lock_init(&pool_lock, XS_RANK_LEAF);
 }

@@ -143,6 +143,7 @@ struct xs_sock {
 	struct xs_waiter *waiters;
 	struct xs_work work;	    /* drive it in the progress thread */
 	struct xs_timer timer;	    /* ... at a time */
+	_Atomic(const char *) end;  /* it's over, and the report is due: how it ended */
 	bool timed;		    /* this drive is the timer's: lazy acknowledgements go out */
 	uint64_t timer_at;	    /* when it was set for; 0: not set */
 	struct xs_sock *tuple_next; /* accepted connections by tuple (pairing.c) */
@@ -181,8 +182,12 @@ void xs_conn_leave_quiet(struct xs_sock *s) XS_RELEASES(s->lock);
 bool xs_conn_name(struct xs_sock *s);
 /* True if s->fd is still this socket (its cookie). */
 bool xs_conn_fresh(struct xs_sock *s);
-/* All ends: chan closed, row reported and released; the fd is not touched. Locked. */
+/* All ends: chan closed, the report due; the fd is not touched. Locked. */
 void xs_conn_finish(struct xs_sock *s, const char *end);
+/* Writes the report if it's due: no lock may be held, as that may take its time. */
+void xs_conn_report(struct xs_sock *s);
+/* Some thread is at it. */
+bool xs_conn_reporting(void);
 /* Each object that has a channel or a name: fn with a reference, no lock. */
 void xs_conn_each(void (*fn)(struct xs_sock *s, void *arg), void *arg);
 

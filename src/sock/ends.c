@@ -81,6 +81,7 @@ static void bury(struct xs_sock *s, const char *end)
 	s->fd = -1;
 	s->orphan = s->leaving = false;
 	xs_conn_finish(s, end);
+	xs_drive_soon(s); /* to report: the caller may hold other locks */
 	xs_highfd_gone(fd);
 	if (ours)
 		xs_real.close(fd);
@@ -316,6 +317,7 @@ void xs_sock_unname(struct xs_sock *s, int fd, bool last)
 		renumber(s, xs_fd_other_name(s, fd));
 	}
 	xs_conn_leave(s);
+	xs_conn_report(s);
 	xs_crit_leave(&cs);
 	if (orphan && until)
 		linger(s, until);
@@ -349,6 +351,7 @@ void xs_fd_stale(struct xs_obj *o, int fd)
 		renumber(s, xs_fd_other_name(s, fd));
 	}
 	xs_conn_leave(s);
+	xs_conn_report(s);
 	xs_crit_leave(&cs);
 	xs_obj_put(o);
 }

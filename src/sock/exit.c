@@ -41,6 +41,7 @@ static void begin(struct xs_sock *s, void *arg)
 		xs_conn_abort(s);
 		xs_conn_finish(s, st->end);
 		xs_conn_leave(s);
+		xs_conn_report(s);
 		return;
 	}
 	if (!s->pin)
@@ -106,9 +107,10 @@ static void finish(struct xs_sock *s, void *arg)
 	}
 	if (s->named && s->row) {
 		s->named = false;
-		xs_stats_report(s->row, st->end);
+		atomic_store(&s->end, st->end);
 	}
 	xs_lock_drop(&s->lock); /* nothing is due any more */
+	xs_conn_report(s);
 }
 
 void xs_sock_exit(void)
@@ -137,6 +139,8 @@ void xs_sock_exit(void)
 	}
 	xs_stats_links();
 	xs_conn_each(finish, &st);
+	while (xs_conn_reporting() && xs_now_ns() < until)
+		xs_real.poll(NULL, 0, 1);
 	if (st.rests && xs_rest_detach(st.rest, st.rests) < 0)
 		XS_LOG(ERROR, "exit: %u streams cut short: no fork", st.rests);
 	xs_stats_exit();

@@ -13,6 +13,7 @@
 
 #include "base/config.h"
 #include "base/crit.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/rawsys.h"
 #include "base/staterow.h"
@@ -63,6 +64,7 @@ void xs_stats_report(const struct xshim_conn *row, const char *end)
 
 	if (!xs_config()->report[0] || !row->used)
 		return;
+	xs_lock_none(); /* a slow disk holds up the caller alone */
 	n = xs_row_json(line, xs_stats_head(), row, end);
 	xs_crit_enter(&cs);
 	append(line, n);
