@@ -103,7 +103,9 @@ struct xs_sock {
 	_Atomic uint64_t tx_twin; /* bytes that we wrote to the twin, frames included */
 	bool more;		  /* the last kernel write had MSG_MORE */
 	bool nospace;		  /* somebody waits for room: tell him */
-	bool wr_shut;		  /* shutdown(WR) or close by the program */
+	/* tx_twin plus 1, when the twin had room at that count; 0: not known. */
+	_Atomic uint64_t roomy;
+	bool wr_shut; /* shutdown(WR) or close by the program */
 	bool fin_on_twin;
 	uint64_t ret_since;		   /* the link died and S returns: since then */
 	bool writing;			   /* the program wants to write behind a return */
@@ -293,6 +295,15 @@ void xs_rx_ack(struct xs_sock *s, bool now);
 size_t xs_tx_frame(struct xs_sock *s, struct xs_return_frame *f, struct iovec *iov);
 /* RET: moves kept bytes into the twin; true: all in. Locked. */
 bool xs_tx_flush(struct xs_sock *s);
+
+/* --- room.c ---------- */
+/* The direction has left the plane, or all of its return is in the twin: waiters are told. */
+void xs_tx_moved(struct xs_sock *s);
+/* The program may have been told that the twin is full. Any thread; keeps errno. */
+static inline void xs_room_unknown(struct xs_sock *s)
+{
+	atomic_store_explicit(&s->roomy, 0, memory_order_seq_cst);
+}
 /* Room for the program's bytes on the plane as the kernel would announce it. Locked. */
 bool xs_tx_writable(struct xs_sock *s);
 

@@ -133,7 +133,7 @@ static void tx_left(struct xs_sock *s, bool plane, enum xs_reason why)
 	} else {
 		xs_tx_flush(s);
 	}
-	xs_wake(s, XS_WHAT_MOVED | POLLOUT);
+	xs_tx_moved(s);
 }
 
 void xs_return_tx(struct xs_sock *s, enum xs_reason why)

@@ -11,13 +11,14 @@
 
 #define TRIES 64
 
-uint32_t xs_ep_mask(struct xs_ep_item *it)
+uint32_t xs_ep_mask(struct xs_ep_item *it, bool tell)
 {
 	uint32_t armed = atomic_load(&it->armed);
 
 	if (!armed)
 		return 0;
-	return xs_ready((struct xs_sock *)it->obj, armed & ~XS_EP_PRIVATE);
+	return xs_ready((struct xs_sock *)it->obj,
+			(armed & ~XS_EP_PRIVATE) | (tell ? 0 : XS_WANT_QUIET));
 }
 
 /* --- the kernel's ---------- */
@@ -36,6 +37,8 @@ static void raw_event(struct xs_ep_item *it, uint32_t events)
 
 	if (events & (IN_BITS | EPOLLHUP | EPOLLERR))
 		xs_twin_event(s);
+	if (events & OUT_BITS && xs_twin_roomy(s))
+		events &= ~OUT_BITS;
 	if (it->removed) {
 		xs_ep_drop(it->set, it);
 		return;
@@ -127,7 +130,7 @@ static bool examine(struct xs_ep_set *set, struct xs_ep_item *it, bool edge, uin
 		if (!it->converted && atomic_load(&set->fast))
 			xs_ep_list(it, edge); /* it couldn't be yet */
 	}
-	*mask = it->converted ? xs_ep_mask(it) : 0;
+	*mask = it->converted ? xs_ep_mask(it, edge || !(it->events & EPOLLET)) : 0;
 	if (!managed)
 		give_back(set, it, *mask);
 	else if (it->converted)

@@ -230,8 +230,8 @@ int xs_ep_collect(struct xs_ep_set *set, int epfd, struct epoll_event *ev, int m
 int xs_ep_filter(struct xs_ep_set *set, struct epoll_event *ev, int n);
 /* A child has taken events from a set that it inherited which were the owner's, maybe. */
 extern void (*xs_ep_taken)(void);
-/* The item's mask now; 0: not ready. Set's lock. */
-uint32_t xs_ep_mask(struct xs_ep_item *it);
+/* The item's mask now; 0: not ready. tell: ... and what comes is to be told. Set's lock. */
+uint32_t xs_ep_mask(struct xs_ep_item *it, bool tell);
 
 /* --- fork, exec: for the owner of those ---------- */
 /* Before exec: every kernel item is the program's own again. */

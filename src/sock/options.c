@@ -119,6 +119,7 @@ int xs_opt_set(struct xs_sock *s, int fd, int level, int name, const void *val, 
 		xs_heirs_claim(s, fd);
 	if (xs_lend_set(s, fd, level, name, val, len, &r))
 		return r;
+	xs_room_unknown(s); /* buffers and marks decide what's full */
 	if (xs_real.setsockopt(fd, level, name, val, len) < 0)
 		return -errno;
 	if (o->what == LIMIT)

@@ -30,8 +30,11 @@ bool xs_managed(const struct xs_sock *s)
 static unsigned twin_now(struct xs_sock *s, unsigned want)
 {
 	struct pollfd p = {.fd = s->fd, .events = (short)want};
+	unsigned bits = s->fd >= 0 && xs_real.poll(&p, 1, 0) > 0 ? (unsigned)p.revents : 0;
 
-	return s->fd >= 0 && xs_real.poll(&p, 1, 0) > 0 ? (unsigned)p.revents : 0;
+	if (want & POLLOUT && !(bits & POLLOUT))
+		xs_room_unknown(s); /* the kernel tells when there's some */
+	return bits;
 }
 
 /* The twin has a FIN and, behind what is left to drop, no data. */
@@ -93,16 +96,11 @@ static unsigned tx_bits(struct xs_sock *s, unsigned k, unsigned want)
 		return OUT_BITS;
 	if (s->exiting)
 		return 0;
-	if (xs_s_on_plane(&s->tx)) {
-		if (xs_tx_writable(s))
-			return OUT_BITS;
-		if (want & OUT_BITS)
-			s->nospace = true;
-		return 0;
-	}
-	if (s->tx.state == XS_S_RET && !s->lazy_frame)
-		return 0;
-	return k & OUT_BITS;
+	if (xs_s_on_plane(&s->tx) ? xs_tx_writable(s) : s->tx.state != XS_S_RET || s->lazy_frame)
+		return xs_s_on_plane(&s->tx) ? OUT_BITS : k & OUT_BITS;
+	if (want & OUT_BITS && !(want & XS_WANT_QUIET))
+		s->nospace = true;
+	return 0;
 }
 
 static unsigned managed_bits(struct xs_sock *s, unsigned want)
@@ -143,7 +141,7 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 
 	want |= POLLERR | POLLHUP;
 	if (!claimed(s))
-		return want;
+		return want & ~XS_WANT_QUIET;
 	if (!xs_managed(s))
 		return twin_now(s, want) & want;
 	xs_conn_enter(s);
@@ -175,6 +173,8 @@ unsigned xs_twin_serves(struct xs_sock *s)
 
 	xs_conn_enter(s);
 	bits = serves(s);
+	if (s->tx.state == XS_S_RET) /* room in the twin is for what returns */
+		bits &= ~(unsigned)POLLOUT;
 	xs_conn_leave_quiet(s);
 	return bits;
 }

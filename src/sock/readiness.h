@@ -14,8 +14,10 @@ struct xs_sock;
 /*
  * The poll mask (POLLIN POLLOUT POLLRDHUP POLLHUP POLLERR POLLPRI POLLRDNORM POLLWRNORM...) as the
  * kernel would give it. Takes the connection's lock; may look at the twin by a poll(2) of it.
- * Asking for POLLOUT while there's no room asks to be told (the kernel's SOCK_NOSPACE).
+ * Asking for POLLOUT while there's no room asks to be told (the kernel's SOCK_NOSPACE), but with
+ * XS_WANT_QUIET: where it's we who ask, and not the program.
  */
+#define XS_WANT_QUIET 0x20000000u
 unsigned xs_ready(struct xs_sock *s, unsigned want);
 
 /*
@@ -35,6 +37,12 @@ bool xs_managed(const struct xs_sock *s);
  */
 unsigned xs_twin_serves(struct xs_sock *s);
 unsigned xs_twin_watch(struct xs_sock *s, unsigned want);
+
+/*
+ * The twin says that it has room, which the kernel tells, with whatever else there is: true: it was
+ * known to have, and nothing was written to it since, so that's no news. Asks it anew.
+ */
+bool xs_twin_roomy(struct xs_sock *s);
 
 /* The twin reported something (any of the bits above, HUP or ERR): looks at it: frame, FIN, RST. */
 void xs_twin_event(struct xs_sock *s);

@@ -66,6 +66,8 @@ ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r, int flags)
 	if (r > 0) {
 		into_twin(s, (size_t)r, (size_t)r);
 		s->more = (flags & MSG_MORE) != 0;
+	} else {
+		xs_room_unknown(s);
 	}
 	atomic_fetch_sub_explicit(&s->tx_kernel, 1, memory_order_seq_cst);
 	if (r > 0 && atomic_load_explicit(&s->watching, memory_order_relaxed))
@@ -90,8 +92,10 @@ static ssize_t put_twin(struct out *o)
 		mh.msg_controllen = o->msg->msg_controllen;
 	}
 	r = xs_real.sendmsg(o->fd, &mh, o->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (r < 0)
+	if (r < 0) {
+		xs_room_unknown(s);
 		return -errno;
+	}
 	into_twin(s, (size_t)r, (size_t)r);
 	s->more = (o->flags & MSG_MORE) != 0;
 	o->done += (size_t)r;
@@ -219,8 +223,8 @@ static ssize_t locked_pass(struct out *o)
 	do {
 		r = put(o);
 	} while (r > 0 && o->done < o->want && (o->flags & MSG_DONTWAIT || o->done % (4 * SLICE)));
-	if (r == -EAGAIN)
-		o->s->nospace = true;
+	if (r == -EAGAIN && (xs_s_on_plane(&o->s->tx) || o->s->tx.state == XS_S_RET))
+		o->s->nospace = true; /* else the kernel tells */
 	if (r > 0)
 		xs_conn_leave_quiet(o->s);
 	else
@@ -404,7 +408,7 @@ bool xs_tx_flush(struct xs_sock *s)
 	xs_chan_ops(s->chan)->tx_close(s->chan);
 	s->stall_since = 0;
 	xs_unmanage_tx(s);
-	xs_wake(s, XS_WHAT_MOVED | POLLOUT);
+	xs_tx_moved(s);
 	return true;
 }
 

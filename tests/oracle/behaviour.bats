@@ -189,6 +189,10 @@ setup() {
 	same_as_kernel epolledge
 }
 
+@test "a return to TCP is no edge to a writer that was never full" {
+	same_as_kernel epollback
+}
+
 @test "a descriptor may be in several sets, and sets in sets (B07, B67)" {
 	same_as_kernel epollsets
 }
