@@ -167,9 +167,7 @@ static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 	left[0] = NULL;
 	xs_ep_take_events(it, ev);
 	publish(set, it);
-	if (obj->kind == XS_FD_EPOLL)
-		atomic_store(&((struct xs_ep_set *)obj)->watched, true);
-	else
+	if (obj->kind == XS_FD_SOCK)
 		manage(set, it);
 	return r;
 }
@@ -217,7 +215,8 @@ static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_eve
 
 	if (it && it->removed)
 		return -ENOENT;
-	if (it && it->obj->kind == XS_FD_SOCK && !it->orphan && xs_ep_at_rest(it)) {
+	if (it && it->obj->kind == XS_FD_SOCK && !it->orphan && xs_ep_at_rest(it) &&
+	    !atomic_load(&set->watched)) {
 		xs_ep_set_aside(it);
 		xs_ep_unlist(it);
 		return 0;
@@ -273,6 +272,17 @@ static int foreign_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	return r;
 }
 
+/* A stream that has moved, into a set that another process waits on too. */
+static bool moved_into(const struct xs_ep_set *set, int fd)
+{
+	struct xs_obj *obj = set->inherited ? xs_fdtable_get(fd, XS_FD_SOCK) : NULL;
+	bool moved = obj && xs_managed((struct xs_sock *)obj);
+
+	if (obj)
+		xs_obj_put(obj);
+	return moved;
+}
+
 int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	struct xs_obj *obj = xs_fdtable_get(epfd, XS_FD_EPOLL), *left[2] = {NULL, NULL};
@@ -282,7 +292,7 @@ int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 
 	if (!set)
 		return foreign_ctl(epfd, op, fd, ev);
-	if (op == EPOLL_CTL_ADD && ev && ev->events & EPOLLEXCLUSIVE)
+	if (op == EPOLL_CTL_ADD && ev && (ev->events & EPOLLEXCLUSIVE || moved_into(set, fd)))
 		xs_fd_pin(fd, XS_R_EPOLL_SET); /* the kernel chooses whom to wake */
 	if (xs_ep_fast_ctl(set, epfd, op, fd, ev, &r)) {
 		xs_obj_put(obj);
@@ -425,6 +435,8 @@ static void obstacle(struct xs_ep_item *it, void *arg)
 {
 	int *why = arg;
 
+	if (it->removed)
+		return;
 	if (atomic_load(&it->exclusive) || it->set->inherited)
 		*why = XS_R_EPOLL_SET;
 	else if (atomic_load(&it->orphan))

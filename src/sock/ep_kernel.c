@@ -60,11 +60,28 @@ static void make_wake(struct xs_ep_set *set)
 	xs_ep_sync_wake(set);
 }
 
+/* The set has just become one that others watch. */
+static void drop_removed(struct xs_ep_set *set)
+{
+	for (uint32_t i = 0; i < set->items.n; i++) {
+		struct xs_ep_item *it = set->items.at[i];
+
+		if (!it || !it->removed)
+			continue;
+		xs_ep_drop(set, it);
+		xs_ep_unlist(it);
+	}
+}
+
 void xs_ep_want_wake(struct xs_ep_set *set)
 {
-	if (atomic_exchange(&set->watched, true) && set->wake_fd >= 0)
+	bool first = !atomic_exchange(&set->watched, true);
+
+	if (!first && set->wake_fd >= 0)
 		return;
 	xs_lock_take(&set->lock);
+	if (first)
+		drop_removed(set);
 	make_wake(set);
 	xs_lock_drop(&set->lock);
 }
@@ -90,8 +107,9 @@ bool xs_ep_count(struct xs_ep_set *set, struct xs_ep_item *it)
 	atomic_store(&ever_managed, true);
 	if (!atomic_exchange(&it->counted, true))
 		atomic_fetch_add(&set->managed, 1);
-	if (!atomic_load(&set->watched) && fd >= 0 && xs_sleeps_on_fd(fd))
-		atomic_store(&set->watched, true);
+	if (!atomic_load(&set->watched) && fd >= 0 && xs_sleeps_on_fd(fd) &&
+	    !atomic_exchange(&set->watched, true))
+		drop_removed(set);
 	if (atomic_load(&set->watched))
 		make_wake(set);
 	xs_ep_unkick(set);

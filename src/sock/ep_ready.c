@@ -115,7 +115,10 @@ void xs_ep_notify(struct xs_waiter *w, unsigned what)
 	bool edge = armed && (what & (armed | EPOLLERR | EPOLLHUP) & ~XS_WHAT_MOVED);
 	bool moved = what & XS_WHAT_MOVED, managed = xs_managed((struct xs_sock *)it->obj);
 
-	/* An item that the kernel answers hears of it there. */
+	/* An item that the kernel answers hears of it there, and one that's out of a set that
+	 * others watch would make it readable. */
+	if (it->removed && atomic_load(&it->set->watched))
+		return;
 	if (moved ? !managed && !atomic_load(&it->counted) : !edge || !managed)
 		return;
 	list(it, edge, moved);

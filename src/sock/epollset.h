@@ -61,8 +61,10 @@ struct xs_ep_item {
 	epoll_data_t data;
 	_Atomic uint32_t armed;
 	bool converted; /* the kernel item is ours */
-	bool removed;	/* the program took it out; a converted one's kernel item stays at rest */
-	uint32_t form;	/* the kernel item's bits */
+	/* The program took it out. A converted one's kernel item stays, at rest, if nobody watches
+	 * the set: it would be readable for it. Changed under the set's lock. */
+	_Atomic bool removed;
+	uint32_t form;	      /* the kernel item's bits */
 	_Atomic bool counted; /* in set->managed */
 	_Atomic bool orphan, exclusive;
 	_Atomic bool busy; /* in an epoll_ctl without the lock (ep_fast.c) */

@@ -130,6 +130,45 @@ static void test_nested(bool managed_first)
 	CHECK_EQ(door_poll(&p, 1, &zero, NULL), 0);
 }
 
+/* What was taken out while all of it was on planes, and then the twin and a plane stir. */
+static void test_removed(bool watched_first)
+{
+	struct xs_sock *s = make(true);
+	int inner, outer = set_of(NULL, 0);
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
+	struct pollfd p = {.fd = outer, .events = POLLIN};
+
+	serves = 0;
+	inner = set_of(s, EPOLLIN);
+	if (watched_first)
+		assert(!xs_ep_ctl(outer, EPOLL_CTL_ADD, inner, &ev));
+	CHECK_EQ(xs_ep_ctl(inner, EPOLL_CTL_DEL, s->fd, &ev), 0);
+	if (!watched_first)
+		assert(!xs_ep_ctl(outer, EPOLL_CTL_ADD, inner, &ev));
+	assert(xs_real.write(s->peer, "x", 1) == 1);
+	wake_moved(s);
+	CHECK_EQ(xs_real.poll(&p, 1, 0), 0);
+	CHECK_EQ(door_poll(&p, 1, &zero, NULL), 0);
+	CHECK_EQ(xs_ep_ctl(inner, EPOLL_CTL_ADD, s->fd, &ev), 0);
+	deliver(s);
+	CHECK_EQ(door_poll(&p, 1, &zero, NULL), 1);
+	serves = POLLRDHUP | POLLHUP;
+}
+
+/* A set that a child has inherited is an obstacle as long as the item is in it. */
+static void test_inherited(void)
+{
+	struct xs_sock *s = make(false);
+	int set = set_of(s, EPOLLIN);
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	CHECK_EQ(xs_ep_obstacle(s), 0);
+	xs_ep_fork_child();
+	CHECK_EQ(xs_ep_obstacle(s), XS_R_EPOLL_SET);
+	CHECK_EQ(xs_ep_ctl(set, EPOLL_CTL_DEL, s->fd, &ev), 0);
+	CHECK_EQ(xs_ep_obstacle(s), 0);
+}
+
 /* --- few slots: turns -------------------------------------------------------------------- */
 static void test_turns(void)
 {
@@ -186,7 +225,10 @@ int main(void)
 	test_kick();
 	test_nested(true);
 	test_nested(false);
+	test_removed(true);
+	test_removed(false);
 	test_turns();
 	test_oneshot();
+	test_inherited();
 	return check_done();
 }

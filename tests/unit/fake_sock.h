@@ -45,10 +45,11 @@ unsigned xs_ready(struct xs_sock *s, unsigned want)
 	return bits & want;
 }
 
+static unsigned serves = POLLRDHUP | POLLHUP;
 unsigned xs_twin_serves(struct xs_sock *s)
 {
 	(void)s;
-	return POLLRDHUP | POLLHUP;
+	return serves;
 }
 
 unsigned xs_twin_watch(struct xs_sock *s, unsigned want)
@@ -101,6 +102,17 @@ static inline void deliver(struct xs_sock *s)
 	xs_lock_take(&s->lock);
 	s->messages++;
 	notify_all(s, POLLIN | POLLRDNORM);
+	xs_lock_drop(&s->lock);
+	xs_crit_leave(&cs);
+}
+
+static inline void wake_moved(struct xs_sock *s)
+{
+	struct xs_crit cs;
+
+	xs_crit_enter(&cs);
+	xs_lock_take(&s->lock);
+	notify_all(s, XS_WHAT_MOVED);
 	xs_lock_drop(&s->lock);
 	xs_crit_leave(&cs);
 }
