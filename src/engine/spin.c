@@ -16,7 +16,7 @@
 #define WORTH (FULL / 4)
 #define PROBE_EVERY 32u
 #define BUSY_NS XS_NS_PER_MS
-#define SIGNALS_EVERY 8u
+#define SIGNALS_EVERY 64u /* turns: far below a millisecond */
 #define LOOK_EVERY \
 	16u /* at what others may have brought: the rest of a turn is a poll and a yield */
 

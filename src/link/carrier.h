@@ -102,7 +102,8 @@ void xs_link_up(struct xs_link *l);
 void xs_link_down(struct xs_link *l, enum xs_reason why);
 /*
  * Polling thread (one at a time per conduit): a segment. h is a copy; payload is the peer's bytes.
- * True: the callee keeps buf and gives it back by rx_done; false: it's free on return.
+ * True: the callee keeps buf and gives it back by rx_done (the bulk lane's only); false: it's free
+ * on return.
  */
 bool xs_link_segment(struct xs_link *l, enum xs_lane lane, const struct xs_seghdr *h,
 		     struct xs_rxbuf *buf);

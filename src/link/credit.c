@@ -4,9 +4,9 @@
  * what the peer has granted.
  *
  * Counters are absolute. A peer starts with the entries that our HELLO named; each entry that's
- * free again grants one more. CREDIT tells both totals as soon as a quarter of one lane's grant has
- * come free since the last CREDIT. It needs no credit itself: the peer can have at most four unread
- * ones per lane (a fifth would tell of entries that it can't have used without having read the
+ * free again grants one more. CREDIT tells both totals as soon as half of one lane's grant has
+ * come free since the last CREDIT. It needs no credit itself: the peer can have at most two unread
+ * ones per lane (a third would tell of entries that it can't have used without having read the
  * first), and the carrier keeps entries for those. HELLO comes before any of them.
  *
  * Who finds no credit, or a full send queue, waits in a queue per lane. New credits, or
@@ -127,9 +127,9 @@ void xs_credit_granted(struct xs_link *l, uint64_t small, uint64_t bulk)
 static bool due(struct xs_link *l, int lane, uint64_t freed)
 {
 	uint64_t said = __atomic_load_n(&l->said[lane], __ATOMIC_RELAXED);
-	uint32_t quarter = l->entries[lane] / 4;
+	uint32_t half = l->entries[lane] / 2;
 
-	return freed > said && freed - said >= (quarter ? quarter : 1);
+	return freed > said && freed - said >= (half ? half : 1);
 }
 
 static void send_credit(struct xs_link *l, bool forced)

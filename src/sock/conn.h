@@ -275,6 +275,9 @@ ssize_t xs_rx_drop(struct xs_sock *s, int fd);
 bool xs_rx_hard(struct xs_sock *s, int err);
 /* ... as the program is told it. */
 int xs_rx_error(const struct xs_sock *s, int err);
+/* The twin has hung up while our direction is on the plane: was it a reset? A read that has met a
+ * FIN before isn't told. Locked. */
+void xs_rx_look_reset(struct xs_sock *s);
 /* n bytes have left the twin; `data` of them are the program's: no frame, no repeats. */
 static inline void xs_rx_left_twin(struct xs_sock *s, size_t n, size_t data)
 {
@@ -334,6 +337,9 @@ struct xs_block {
 	unsigned want; /* POLLIN or POLLOUT */
 	uint64_t since, deadline;
 	bool timed, asked;
+	/* What ends a spin; NULL: that `want` has come. */
+	bool (*done)(void *arg);
+	void *arg;
 };
 /*
  * May it wait? 0: sleep until b->deadline (0: none); 1: look again at once; -EAGAIN: the

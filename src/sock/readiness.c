@@ -111,6 +111,8 @@ static unsigned managed_bits(struct xs_sock *s, unsigned want)
 		return IN_BITS | OUT_BITS | POLLRDHUP | POLLHUP;
 	if (s->rx.state != XS_R_PLANE || !xs_s_on_plane(&s->tx) || !s->rx.linked)
 		k = twin_now(s, IN_BITS | OUT_BITS | POLLRDHUP | POLLPRI);
+	if (k & POLLHUP && xs_s_on_plane(&s->tx))
+		xs_rx_look_reset(s);
 	if (s->rx.state == XS_R_PLANE && k & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))
 		xs_rx_look(s);
 	bits = rx_bits(s, k);
@@ -295,11 +297,11 @@ static bool answered(void *arg)
 	return xs_ready(a->s, a->want) != 0;
 }
 
-static bool spin(struct xs_sock *s, unsigned want)
+static bool spin(struct xs_sock *s, const struct xs_block *b)
 {
-	struct ask a = {s, want};
+	struct ask a = {s, b->want};
 
-	return xs_spin_on(answered, &a);
+	return b->done ? xs_spin_on(b->done, b->arg) : xs_spin_on(answered, &a);
 }
 
 /* SO_RCVTIMEO or SO_SNDTIMEO, from the call's first would-block on. */
@@ -327,7 +329,7 @@ int xs_may_block(struct xs_sock *s, int fd, int flags, struct xs_block *b, bool 
 		return -EAGAIN;
 	if (spins && atomic_load_explicit(&s->blocks, memory_order_relaxed)) {
 		spun = true;
-		if (spin(s, b->want))
+		if (spin(s, b))
 			return 1;
 	}
 	if (!b->asked) {
@@ -337,7 +339,7 @@ int xs_may_block(struct xs_sock *s, int fd, int flags, struct xs_block *b, bool 
 			return -EAGAIN;
 		ask_timeout(fd, b);
 	}
-	return spins && !spun && spin(s, b->want);
+	return spins && !spun && spin(s, b);
 }
 
 /* Joins the waiters and looks, under one hold of the lock. False: ready already. */

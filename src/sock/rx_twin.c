@@ -32,6 +32,17 @@ bool xs_rx_hard(struct xs_sock *s, int err)
 	return true;
 }
 
+void xs_rx_look_reset(struct xs_sock *s)
+{
+	socklen_t len = sizeof(int);
+	int e = 0;
+
+	if (s->peer_rst || xs_real.getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0 || !e)
+		return;
+	s->settled = false;
+	xs_rx_hard(s, e);
+}
+
 ssize_t xs_rx_drop(struct xs_sock *s, int fd)
 {
 	uint64_t n;

@@ -25,13 +25,17 @@
 #include "sock/heirs.h"
 #include "sock/sock.h"
 
+#define PEEK_PIECES 16
+
 struct pass {
 	struct xs_sock *s;
 	int fd;
 	struct msghdr *msg;
 	int flags;
-	bool look; /* at the twin in PLANE, before "empty" is said */
+	bool look;  /* at the twin in PLANE, before "empty" is said */
+	bool tried; /* a spin's pass has got something: `r` */
 	size_t want, done;
+	ssize_t r;
 };
 
 bool xs_rx_enter(struct xs_sock *s, int fd, int flags)
@@ -108,8 +112,9 @@ static size_t take_plane(struct pass *p, uint64_t limit)
 
 	while (p->done + total < p->want && total < limit) {
 		size_t room = p->want - p->done - total, len;
-		struct iovec iov[16];
-		int pieces = ops->rx_peek(s->chan, iov, 16, &len);
+		struct iovec iov[PEEK_PIECES];
+		int pieces =
+			ops->rx_peek(s->chan, iov, p->flags & MSG_PEEK ? PEEK_PIECES : 1, &len);
 
 		if (len > room)
 			len = room;
@@ -120,13 +125,11 @@ static size_t take_plane(struct pass *p, uint64_t limit)
 		copy_out(p, p->done + total, iov, pieces, len);
 		total += len;
 		if (p->flags & MSG_PEEK)
-			break; /* one look: 16 pieces hold more than any peek needs in practice */
+			break; /* one look: so many pieces hold more than any peek needs */
 		ops->rx_advance(s->chan, len);
 		xs_r_consumed(&s->rx, len);
 		if (s->row)
 			xs_stats_count(&s->row->rx.bytes[ops->plane], len);
-		if (pieces < 16)
-			break;
 	}
 	p->done += total;
 	return total;
@@ -312,18 +315,41 @@ static ssize_t locked_pass(struct pass *p)
 	return r;
 }
 
+/* A spin asks whether it's over by taking what has come. */
+static bool spun(void *arg)
+{
+	struct pass *p = arg;
+	size_t before = p->done;
+
+	p->r = locked_pass(p);
+	p->tried = p->r != -EAGAIN || p->done != before;
+	return p->tried;
+}
+
+static ssize_t attempt(struct pass *p)
+{
+	ssize_t r;
+
+	if (p->tried) {
+		p->tried = false;
+		return p->r;
+	}
+	if (p->flags & MSG_PEEK)
+		p->done = 0; /* from the start again */
+	r = locked_pass(p);
+	if (r == -EAGAIN && !p->done && !p->look && xs_poll_once())
+		r = locked_pass(p);
+	return r;
+}
+
 static ssize_t receive(struct pass *p)
 {
 	const bool peek = p->flags & MSG_PEEK;
-	struct xs_block b = {.want = POLLIN};
+	struct xs_block b = {.want = POLLIN, .done = spun, .arg = p};
 	ssize_t r;
 
 	for (;;) {
-		if (peek)
-			p->done = 0; /* from the start again */
-		r = locked_pass(p);
-		if (r == -EAGAIN && !p->done && !p->look && xs_poll_once())
-			r = locked_pass(p);
+		r = attempt(p);
 		if (r == 0 || enough(p) || (r < 0 && r != -EAGAIN) || p->look)
 			break;
 		r = xs_may_block(p->s, p->fd, p->flags, &b, !(peek && p->done));

@@ -154,7 +154,7 @@ static void test_told(void)
 	ack(me->chan->tx.end);
 }
 
-/* A CREDIT for each quarter of a lane's entries that is free again. */
+/* A CREDIT for each half of a lane's entries that is free again. */
 static void test_granting(void)
 {
 	unsigned before = 0, after = 0;
@@ -165,7 +165,7 @@ static void test_granting(void)
 		ack(me->chan->tx.end);
 	for (unsigned i = 0; i < out_n; i++)
 		after += out[i].h.kind == XS_K_CREDIT;
-	CHECK_EQ(after - before, 4);
+	CHECK_EQ(after - before, 2);
 	CHECK(nothing_more());
 }
 

@@ -247,6 +247,8 @@ static bool deliver(struct xs_rc_lane *l, struct xs_rc_rx *rx)
 	rx->buf.payload = rx->mem + XS_RC_HEADER;
 	rx->buf.length = h.length;
 	rx->buf.conduit = c;
+	if (l->lane == XS_LANE_SMALL) /* never held */
+		return xs_link_segment(c->link, l->lane, &h, &rx->buf);
 	xs_conduit_hold(c);
 	if (xs_link_segment(c->link, l->lane, &h, &rx->buf))
 		return true;
@@ -398,8 +400,9 @@ int xs_lane_poll(struct xs_poller *p)
 	if (d->early)
 		serve_early(d);
 	for (int round = 0; round < MAX_ROUNDS; round++) {
-		struct batch b = {.n = 0};
+		struct batch b;
 
+		b.n = 0;
 		n = xs_verbs_poll(d, wc, XS_RC_BATCH);
 		for (int i = 0; i < n; i++)
 			completion(d, &wc[i], &b);
@@ -411,7 +414,7 @@ int xs_lane_poll(struct xs_poller *p)
 			break;
 	}
 	if (n < XS_RC_BATCH)
-		atomic_fetch_add(&d->empties, 1);
+		count(&d->empties); /* one thread polls at a time */
 	errno = saved;
 	return total;
 }
