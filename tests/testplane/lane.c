@@ -52,6 +52,8 @@ static void flush(struct tp_lane *l)
 			set_blocked(l, true);
 			break;
 		}
+		if (r == -EPIPE || r == -ECONNRESET)
+			break; /* the peer has gone: what it sent before is read first */
 		if (r < 0 || tp_counted(l->c)) {
 			tp_conduit_fail(l->c);
 			break;
@@ -179,18 +181,32 @@ static void remember(struct xs_conduit *c, int lane, const uint8_t *packet, size
 static bool receive_one(struct xs_conduit *c, int lane)
 {
 	uint8_t *packet = c->packet;
-	long n = xs_sys(__NR_recvfrom, c->lane[lane].fd, packet, sizeof(c->packet), MSG_DONTWAIT,
-			NULL, NULL);
+	long n;
 
+	/* A peer that went with something unread is told of once, in front of what it had sent. */
+	do
+		n = xs_sys(__NR_recvfrom, c->lane[lane].fd, packet, sizeof(c->packet), MSG_DONTWAIT,
+			   NULL, NULL);
+	while (n == -ECONNRESET);
 	if (n == -EAGAIN || n == -EINTR)
 		return false;
 	if (n < (long)sizeof(struct xs_seghdr)) { /* the end, or nonsense */
-		tp_conduit_fail(c);
+		c->ended = true;
 		return false;
 	}
 	remember(c, lane, packet, (size_t)n);
 	deliver(c, make(c, lane, packet, (size_t)n));
 	return true;
+}
+
+/* What has completed at the peer is here: no end of one lane may be quicker than the other's last
+ * segments. */
+static void last_ones(struct xs_conduit *c)
+{
+	for (int i = 0; i < XS_LANES; i++)
+		while (!atomic_load(&c->failed) && receive_one(c, i))
+			;
+	tp_conduit_fail(c);
 }
 
 void tp_receive(struct xs_conduit *c)
@@ -214,5 +230,7 @@ void tp_receive(struct xs_conduit *c)
 		c->again = NULL;
 		deliver(c, again);
 	}
+	if (c->ended)
+		last_ones(c);
 	xs_link_batch_end(c->link);
 }

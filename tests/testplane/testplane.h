@@ -81,6 +81,7 @@ struct xs_conduit {
 	struct tp_lane lane[XS_LANES];
 	struct xs_lock poll_lock;     /* XS_RANK_LINK: delivering */
 	struct tp_rx *again;	      /* poll_lock: delivered once more */
+	bool ended;		      /* poll_lock: the peer has gone */
 	uint8_t packet[TP_BULK_SIZE]; /* poll_lock */
 	enum xs_reason why;	      /* of the end; progress thread */
 	struct xs_work work;
