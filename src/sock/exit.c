@@ -31,6 +31,8 @@ static void begin(struct xs_sock *s, void *arg)
 	struct state *st = arg;
 
 	xs_conn_enter(s);
+	if (!s->pin && !s->foreign)
+		s->pin = XS_R_EXITING; /* one that's being paired must not begin an epoch now */
 	if (!s->chan || s->foreign) {
 		xs_conn_leave(s);
 		return;
@@ -44,8 +46,6 @@ static void begin(struct xs_sock *s, void *arg)
 		xs_conn_report(s);
 		return;
 	}
-	if (!s->pin)
-		s->pin = XS_R_EXITING;
 	s->rx.pinned = true;
 	xs_return_announce(s);
 	s->rx.frozen = s->shared; /* an heir reads on */
