@@ -172,6 +172,13 @@ static int add(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 	return r;
 }
 
+/* Bits that the kernel's item hasn't got: where a return had to add them to an edge-triggered one,
+ * the kernel would report an edge. */
+static bool widens(const struct xs_ep_item *it)
+{
+	return it->events & EPOLLET && it->events & ~XS_EP_PRIVATE & ~it->form;
+}
+
 static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev)
 {
 	struct xs_ep_item *it = xs_ep_at(set, fd);
@@ -188,7 +195,7 @@ static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *e
 	}
 	had = it->events;
 	it->events = ev->events | EPOLLERR | EPOLLHUP;
-	if (!xs_ep_at_rest(it))
+	if (!xs_ep_at_rest(it) || widens(it))
 		r = xs_ep_form(set, it, EPOLL_CTL_MOD);
 	if (r < 0) {
 		it->events = had;

@@ -18,6 +18,7 @@
 #include "sock/sleeps.h"
 
 #define LINE 256
+#define MOVED (POLLIN | POLLOUT) /* the twin serves neither: both directions are on a plane */
 #define BUFFER 4096
 
 static _Atomic bool ever_managed;
@@ -188,7 +189,7 @@ static uint32_t needed(const struct xs_ep_item *it)
 	unsigned serve = xs_twin_serves((struct xs_sock *)it->obj);
 	uint32_t bits = it->events & ~XS_EP_PRIVATE;
 
-	if (!serve)
+	if (!(serve & MOVED))
 		return bits | EPOLLIN | EPOLLRDHUP;
 	return bits | (serve & POLLIN ? 0u : EPOLLIN);
 }
@@ -213,7 +214,7 @@ bool xs_ep_at_rest(const struct xs_ep_item *it)
 	const uint32_t watch = EPOLLIN | EPOLLRDHUP;
 
 	return it->converted && (it->form & watch) == watch &&
-	       !xs_twin_serves((struct xs_sock *)it->obj);
+	       !(xs_twin_serves((struct xs_sock *)it->obj) & MOVED);
 }
 
 void xs_ep_reform(struct xs_ep_set *set, struct xs_ep_item *it)
