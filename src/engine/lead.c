@@ -478,10 +478,7 @@ void xs_lead_forget(void)
 {
 	int fd = atomic_exchange(&channels, -1);
 
-	if (fd >= 0) {
-		xs_highfd_gone(fd);
-		xs_sys(__NR_close, fd);
-	}
+	xs_highfd_close(&fd);
 	atomic_store(&lead_fd, -1);
 	atomic_store(&leader, NULL);
 	xs_lock_init(&poll_lock, XS_RANK_POLL);

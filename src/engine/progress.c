@@ -67,10 +67,11 @@ static int set_add(int set, int fd, uint32_t bits, void *data)
 	return (int)xs_sys(__NR_epoll_ctl, set, EPOLL_CTL_ADD, fd, &ev);
 }
 
-static void close_own(int fd)
+static void close_shared(_Atomic int *fd)
 {
-	xs_highfd_gone(fd);
-	xs_sys(__NR_close, fd);
+	int old = atomic_exchange(fd, -1);
+
+	xs_highfd_close(&old);
 }
 
 static int make_bell(int set)
@@ -82,7 +83,7 @@ static int make_bell(int set)
 		return fd;
 	r = set_add(set, fd, EPOLLIN, &bell_tag);
 	if (r < 0) {
-		close_own(fd);
+		xs_highfd_close(&fd);
 		return r;
 	}
 	atomic_store(&bell_fd, fd);
@@ -99,7 +100,7 @@ static int make_set(void)
 		return fd;
 	r = make_bell(fd);
 	if (r < 0) {
-		close_own(fd);
+		xs_highfd_close(&fd);
 		return r;
 	}
 	atomic_store(&set_fd, fd);
@@ -110,7 +111,7 @@ static int make_set(void)
 static void remake_set(void)
 {
 	XS_LOG(WARN, "progress thread: descriptors closed by the program, made anew");
-	close_own(atomic_load(&bell_fd));
+	close_shared(&bell_fd);
 	if (make_set() < 0)
 		return;
 	xs_lock_take(&xs_engine_lock);
@@ -404,14 +405,6 @@ static void unmark(struct xs_work *w)
 		atomic_store(&w->posted, false);
 }
 
-static void close_fd(_Atomic int *fd)
-{
-	int old = atomic_exchange(fd, -1);
-
-	if (old >= 0)
-		close_own(old);
-}
-
 void xs_progress_fork_child(void)
 {
 	atomic_store(&state, NOT_THERE);
@@ -423,8 +416,8 @@ void xs_progress_fork_child(void)
 	watches.n = watch_bits.n = 0;
 	channels_fd = -1;
 	events_n = 0;
-	close_fd(&set_fd);
-	close_fd(&bell_fd);
+	close_shared(&set_fd);
+	close_shared(&bell_fd);
 	xs_timer_forget();
 	xs_lead_forget();
 	xs_sleeper_forget();

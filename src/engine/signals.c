@@ -88,10 +88,8 @@ int xs_sig_fd(struct xs_sleeper *s, uint64_t mask)
 {
 	if (s->signal_fd >= 0 && s->signal_mask == mask)
 		return s->signal_fd;
-	if (s->signal_own) {
-		xs_highfd_gone(s->signal_fd);
-		xs_sys(__NR_close, s->signal_fd);
-	}
+	if (s->signal_own)
+		xs_highfd_close(&s->signal_fd);
 	s->signal_own = false;
 	s->signal_mask = mask;
 	s->signal_fd = shared_fd(mask);
@@ -124,10 +122,9 @@ void xs_sig_forget(void)
 {
 	xs_lock_init(&shared_lock, XS_RANK_LEAF);
 	for (int i = 0; i < SHARED; i++) {
-		if (shared[i].fd) {
-			xs_highfd_gone(shared[i].fd - 1);
-			xs_sys(__NR_close, shared[i].fd - 1);
-		}
+		int fd = shared[i].fd - 1;
+
+		xs_highfd_close(&fd);
 		shared[i].fd = 0;
 	}
 }

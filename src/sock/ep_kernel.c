@@ -42,11 +42,8 @@ static int add_eventfd(struct xs_ep_set *set, uint32_t index, unsigned count)
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = xs_ep_token(set, index)};
 	int fd = xs_highfd((int)xs_sys(__NR_eventfd2, count, EFD_CLOEXEC | EFD_NONBLOCK));
 
-	if (fd >= 0 && control(set, EPOLL_CTL_ADD, fd, &ev) < 0) {
-		xs_highfd_gone(fd);
-		xs_sys(__NR_close, fd);
-		fd = -1;
-	}
+	if (fd >= 0 && control(set, EPOLL_CTL_ADD, fd, &ev) < 0)
+		xs_highfd_close(&fd);
 	return fd < 0 ? -1 : fd;
 }
 
@@ -94,9 +91,7 @@ void xs_ep_unkick(struct xs_ep_set *set)
 	if (set->kick_fd < 0 || xs_sleeps_on_set(set))
 		return;
 	control(set, EPOLL_CTL_DEL, set->kick_fd, &ev);
-	xs_highfd_gone(set->kick_fd);
-	xs_sys(__NR_close, set->kick_fd);
-	set->kick_fd = -1;
+	xs_highfd_close(&set->kick_fd);
 }
 
 bool xs_ep_count(struct xs_ep_set *set, struct xs_ep_item *it)

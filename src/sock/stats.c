@@ -340,8 +340,7 @@ void xs_stats_watch(void (*request)(int fd))
 	watch.fn = file_changed;
 	if (xs_sys(__NR_inotify_add_watch, fd, xs_statefile_path(), IN_MODIFY) < 0 ||
 	    xs_progress_watch(&watch, EPOLLIN) < 0) {
-		xs_sys(__NR_close, fd);
-		watch.fd = -1;
+		xs_highfd_close(&watch.fd);
 		return;
 	}
 	atomic_store_explicit(&state->watching, 1, memory_order_release);
@@ -377,7 +376,7 @@ void xs_stats_fork_child(void)
 {
 	xs_lock_init(&lock, XS_RANK_LEAF);
 	if (watch.fd >= 0 && is_inotify(watch.fd))
-		xs_sys(__NR_close, watch.fd);
+		xs_highfd_close(&watch.fd);
 	watch.fd = -1;
 	if (in_file.rows)
 		xs_statefile_forget(state);
