@@ -258,6 +258,9 @@ enum xs_reason xs_twin_received(int fd, bool connected, uint64_t *received, uint
 int xs_twin_state(int fd);
 /* Unread bytes in the twin (SIOCINQ), 0 when unknown. */
 uint32_t xs_twin_unread(int fd);
+/* The receive window that the kernel has told last: 0: nothing more can come before somebody reads.
+ * -1: this kernel doesn't say. */
+int xs_twin_window(int fd);
 bool xs_twin_corked(int fd);
 /* Its close will be RST. */
 void xs_twin_abort(int fd);

@@ -15,7 +15,7 @@
 #include "sock/heirs.h"
 #include "sock/sock.h"
 
-#define FULL_MS 100 /* a queue that hasn't grown for so long is full */
+#define FULL_MS 100 /* a queue that hasn't grown for so long is full, on kernels that don't say */
 
 void xs_return_announce(struct xs_sock *s)
 {
@@ -31,6 +31,7 @@ static bool covered(struct xs_sock *s)
 {
 	uint32_t queued = xs_twin_unread(s->fd);
 	uint64_t now = xs_now_ns();
+	int window;
 
 	if (!s->queued_since || queued != s->queued) {
 		s->queued = queued;
@@ -38,7 +39,8 @@ static bool covered(struct xs_sock *s)
 	}
 	if (queued >= s->announced && !xs_r_in_doubt(&s->rx))
 		return true;
-	return queued && now - s->queued_since >= FULL_MS * XS_NS_PER_MS;
+	window = xs_twin_window(s->fd);
+	return queued && (window < 0 ? now - s->queued_since >= FULL_MS * XS_NS_PER_MS : !window);
 }
 
 bool xs_returned(struct xs_sock *s, bool out)

@@ -8,10 +8,12 @@
 #include <linux/tcp.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/ioctl.h>
 
 #include "base/real.h"
@@ -104,6 +106,22 @@ uint32_t xs_twin_unread(int fd)
 	int queued = 0;
 
 	return xs_real.ioctl(fd, SIOCINQ, &queued) < 0 || queued < 0 ? 0 : (uint32_t)queued;
+}
+
+/* Behind tcpi_snd_wnd, since Linux 6.2; headers may be older. It's what the last acknowledgement
+ * allows: a window never shrinks, so at 0 nothing can be under way. */
+int xs_twin_window(int fd)
+{
+	const size_t at = offsetof(struct tcp_info, tcpi_snd_wnd) + sizeof(uint32_t);
+	char ti[512];
+	socklen_t len = sizeof(ti);
+	uint32_t window;
+
+	if (xs_real.getsockopt(fd, IPPROTO_TCP, TCP_INFO, ti, &len) < 0 ||
+	    len < at + sizeof(window))
+		return -1;
+	memcpy(&window, ti + at, sizeof(window));
+	return window > INT_MAX ? INT_MAX : (int)window;
 }
 
 bool xs_twin_corked(int fd)
