@@ -7,17 +7,10 @@ static char buf[1 << 16];
 static void server(void)
 {
 	int fd = oracle_accept();
-	long want;
 
 	get_all(fd, buf, 100);
 	tell('a');
-	want = hear_num();
-	while (want > 0) {
-		size_t part = want < (long)sizeof(buf) ? (size_t)want : sizeof(buf);
-
-		want -= (long)get_all(fd, buf, part);
-	}
-	say("missing %ld", want);
+	say("missing %ld", oracle_drain(fd, hear_num()));
 	tell('b');
 	hear_gone();
 }

@@ -19,17 +19,7 @@ static void server(void)
 	int fd = oracle_accept();
 
 	for (int round = 0; round < 3; round++) {
-		long want = hear_num();
-
-		while (want > 0) {
-			size_t part = want < (long)sizeof(buf) ? (size_t)want : sizeof(buf);
-			size_t n = get_all(fd, buf, part);
-
-			if (!n)
-				break;
-			want -= (long)n;
-		}
-		say("missing %ld", want);
+		say("missing %ld", oracle_drain(fd, hear_num()));
 		tell('d');
 	}
 	CALL(recv(fd, buf, 1, 0));

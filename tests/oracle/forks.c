@@ -7,21 +7,6 @@
 
 static char buf[64];
 
-static void echo(const char *who, int fd)
-{
-	CALL(get_all(fd, buf, 4));
-	say("%s: %.4s", who, buf);
-	put_all(fd, buf, 4);
-}
-
-static void wait_child(pid_t child)
-{
-	int status = 0;
-
-	CALL(waitpid(child, &status, 0) == child);
-	say("child ended with %d", status);
-}
-
 static void idle_child(int fd)
 {
 	int gate[2];
@@ -35,10 +20,10 @@ static void idle_child(int fd)
 	}
 	close(gate[0]);
 	for (int i = 0; i < 3; i++)
-		echo("parent", fd);
+		oracle_echo("parent", fd);
 	close(gate[1]);
-	wait_child(child);
-	echo("parent", fd);
+	oracle_wait(child);
+	oracle_echo("parent", fd);
 }
 
 static void using_child(int fd)
@@ -47,13 +32,13 @@ static void using_child(int fd)
 
 	if (!child) {
 		oracle_slot(2);
-		echo("child", fd);
-		echo("child", fd);
+		oracle_echo("child", fd);
+		oracle_echo("child", fd);
 		exit(0);
 	}
-	wait_child(child);
-	echo("parent", fd);
-	echo("parent", fd);
+	oracle_wait(child);
+	oracle_echo("parent", fd);
+	oracle_echo("parent", fd);
 }
 
 static void heir(int fd, int parent_exits)
@@ -63,13 +48,13 @@ static void heir(int fd, int parent_exits)
 	if (!child) {
 		oracle_slot(2);
 		for (int i = 0; i < 4; i++)
-			echo("child", fd);
+			oracle_echo("child", fd);
 		CALL(close(fd));
 		exit(0);
 	}
 	CALL(close(fd));
 	if (!parent_exits)
-		wait_child(child);
+		oracle_wait(child);
 }
 
 static void server(void)

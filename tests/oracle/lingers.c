@@ -43,19 +43,6 @@ static void *close_it(void *fd)
 	return (void *)r;
 }
 
-static long fill_up(int fd)
-{
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
-	long sent = 0;
-	ssize_t n;
-
-	do
-		while ((n = send(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
-			sent += n;
-	while (poll(&p, 1, 200) == 1);
-	return sent;
-}
-
 /* However loaded the machine is: who spins is never found asleep. */
 static void say_sleeps(void)
 {
@@ -93,7 +80,7 @@ static void client(void)
 	sigaction(SIGUSR1, &a, NULL);
 	MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
 	if (strcmp(how, "little"))
-		sent = fill_up(fd);
+		sent = oracle_fill(fd);
 	else
 		CALL(send(fd, buf, 8000, 0));
 	MUST(-pthread_create(&t, NULL, close_it, &fd));

@@ -124,6 +124,10 @@ void await_asleep(pid_t tid);
 /* Whole transfers. */
 void put_all(int fd, const void *bytes, size_t n);
 size_t get_all(int fd, void *bytes, size_t n);
+/* Writes until there has been no room for 200 ms: how many bytes. */
+long oracle_fill(int fd);
+/* Reads so many bytes, or up to the end: how many are missing. */
+long oracle_drain(int fd, long bytes);
 void fill(void *bytes, size_t n, uint64_t seed);
 uint64_t next_random(uint64_t *state);
 void set_nonblock(int fd, int on);

@@ -338,6 +338,34 @@ size_t get_all(int fd, void *bytes, size_t n)
 	return got;
 }
 
+static char heap[1 << 16];
+
+long oracle_fill(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	long sent = 0;
+	ssize_t n;
+
+	do
+		while ((n = send(fd, heap, sizeof(heap), MSG_DONTWAIT)) > 0)
+			sent += n;
+	while (poll(&p, 1, 200) == 1);
+	return sent;
+}
+
+long oracle_drain(int fd, long bytes)
+{
+	while (bytes > 0) {
+		size_t part = bytes < (long)sizeof(heap) ? (size_t)bytes : sizeof(heap);
+		size_t n = get_all(fd, heap, part);
+
+		if (!n)
+			break;
+		bytes -= (long)n;
+	}
+	return bytes;
+}
+
 void oracle_echo(const char *who, int fd)
 {
 	char word[4] = "";
