@@ -291,7 +291,7 @@ static int scene_refused(void)
 	xs_crit_enter(&cs);
 	xs_pair_listen(&users[0][1].local, &users[0][1].local);
 	memset(&other, 0, sizeof(other));
-	set_addr(&other, PORT + 1);
+	set_addr(&other, PORT + 20000);
 	xs_pair_ask(&users[0][0], &users[0][0].local, &other);
 	users[1][1].skewed = true;
 	xs_pair_ask(&users[1][0], &users[1][0].local, &users[1][0].peer);
