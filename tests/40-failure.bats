@@ -94,15 +94,9 @@ rounds_of_changes() {
 	done
 }
 
-# Waits until what all processes show of their connections is true of a jq filter.
-await_rows() {
-	local i
-	for ((i = 0; i < 500; i++)); do
-		! XSHIM_STATS_DIR=$BATS_TEST_TMPDIR "$XSHIM" stat --json | jq -es "$1" >/dev/null || return 0
-		read -r -t 0.02 <> <(:) || true
-	done
-	XSHIM_STATS_DIR=$BATS_TEST_TMPDIR "$XSHIM" stat
-	return 1
+# Holds for what all processes show of their connections.
+rows() {
+	XSHIM_STATS_DIR=$BATS_TEST_TMPDIR "$XSHIM" stat --json | jq -es "$1" >/dev/null
 }
 
 @test "workers that share a listener: one is found, the other's connection says prefork at both ends" {
@@ -117,7 +111,11 @@ await_rows() {
 	EXEC="exec" shimmed python3 "$TESTS/apps/prefork.py" ask "$port" 3>&- <"$BATS_TEST_TMPDIR/hold" &
 	client=$!
 	exec 4>"$BATS_TEST_TMPDIR/hold"
-	await_rows '[.[] | .rx.reason] | sort == [null, null, "prefork", "prefork"]'
+	await "one connection is on the plane, one is prefork" rows \
+		'[.[] | .rx.reason] | sort == [null, null, "prefork", "prefork"]' || {
+		XSHIM_STATS_DIR=$BATS_TEST_TMPDIR "$XSHIM" stat
+		return 1
+	}
 	exec 4>&-
 	await_end "$client"
 	await_end "$server"
