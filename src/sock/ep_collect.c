@@ -197,7 +197,7 @@ static void refresh_own(struct xs_ep_set *set)
 	uint32_t mask;
 	bool edge;
 
-	xs_lock_take(&set->lock);
+	xs_ep_lock(set);
 	for (uint32_t left = xs_ep_listed(set); left; left--) {
 		it = xs_ep_pop(set, &edge);
 		if (!it)
@@ -208,7 +208,7 @@ static void refresh_own(struct xs_ep_set *set)
 		break;
 	}
 	xs_ep_sync_wake(set);
-	xs_lock_drop(&set->lock);
+	xs_ep_unlock(set);
 }
 
 /* The i-th inner set with a reference, or NULL. */
@@ -216,7 +216,7 @@ static struct xs_ep_set *inner(struct xs_ep_set *set, uint32_t *i)
 {
 	struct xs_ep_set *found = NULL;
 
-	xs_lock_take(&set->lock);
+	xs_ep_lock(set);
 	for (; !found && *i < set->items.n; ++*i) {
 		struct xs_ep_item *it = set->items.at[*i];
 
@@ -225,7 +225,7 @@ static struct xs_ep_set *inner(struct xs_ep_set *set, uint32_t *i)
 		found = (struct xs_ep_set *)it->obj;
 		atomic_fetch_add(&found->obj.refs, 1);
 	}
-	xs_lock_drop(&set->lock);
+	xs_ep_unlock(set);
 	return found;
 }
 

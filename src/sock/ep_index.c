@@ -226,6 +226,18 @@ void xs_ep_sets_each(void (*fn)(struct xs_ep_set *set, void *arg), void *arg)
 		xs_obj_put(&last->obj);
 }
 
+/* What the parent had noted counts here too; nothing of it is the kernel's. */
+static void take_wish(struct xs_ep_item *it)
+{
+	if (!atomic_exchange(&it->noted, false))
+		return;
+	if (it->wish_out)
+		xs_ep_set_aside(it);
+	else
+		xs_ep_take_events(it, &it->wish);
+	it->removed = it->wish_out;
+}
+
 /* Lists, index and waiters are made anew: another thread may have been about to change them. All
  * members are asked at the first wait, which is when a child touches its parent's streams. */
 static void reset(struct xs_ep_set *set)
@@ -235,6 +247,10 @@ static void reset(struct xs_ep_set *set)
 	set->sleepers = NULL;
 	set->inherited = true;
 	atomic_store(&set->fast, 0); /* other threads' */
+	atomic_store(&set->noting, 0);
+	atomic_store(&set->notes_n, 0);
+	atomic_store(&set->sleeping, 0);
+	atomic_store(&set->gate, false);
 	atomic_store(&set->locked, true);
 	if (atomic_exchange(&set->working, false))
 		atomic_fetch_sub(&set->obj.refs, 1); /* the work stayed behind */
@@ -252,6 +268,7 @@ static void reset(struct xs_ep_set *set)
 			continue;
 		it->listed = false;
 		atomic_store(&it->busy, false);
+		take_wish(it);
 		xs_ep_index_add(it);
 		if (it->obj->kind != XS_FD_SOCK)
 			continue;

@@ -72,7 +72,7 @@ static void retire(struct xs_ep_set *set, struct xs_ep_item *it)
 {
 	it->hash_next = set->limbo;
 	set->limbo = it;
-	if (atomic_load(&set->fast))
+	if (atomic_load(&set->fast) || atomic_load(&set->noting))
 		return;
 	while ((it = set->limbo)) {
 		set->limbo = it->hash_next;
@@ -84,6 +84,8 @@ struct xs_obj *xs_ep_forget(struct xs_ep_set *set, struct xs_ep_item *it)
 {
 	struct xs_obj *obj = it->obj;
 
+	atomic_store(&it->resting, false);
+	atomic_store(&it->noted, false);
 	if (obj->kind == XS_FD_EPOLL)
 		atomic_fetch_sub(&set->inners, 1);
 	else
@@ -119,6 +121,7 @@ static void manage(struct xs_ep_set *set, struct xs_ep_item *it)
 static int add_again(struct xs_ep_set *set, struct xs_ep_item *it, const struct xs_obj *obj,
 		     int epfd, struct epoll_event *ev, struct xs_obj **left)
 {
+	bool rests;
 	int r = 0;
 
 	if (it->obj != obj) {
@@ -126,7 +129,8 @@ static int add_again(struct xs_ep_set *set, struct xs_ep_item *it, const struct 
 		*left = xs_ep_forget(set, it);
 		return 1;
 	}
-	if (!xs_ep_at_rest(it) || ev->events & EPOLLEXCLUSIVE) {
+	rests = xs_ep_at_rest(it) && !(ev->events & EPOLLEXCLUSIVE);
+	if (!rests) {
 		xs_ep_drop(set, it);
 		r = control(epfd, EPOLL_CTL_ADD, it->fd, ev);
 	}
@@ -134,6 +138,8 @@ static int add_again(struct xs_ep_set *set, struct xs_ep_item *it, const struct 
 		return r;
 	it->removed = false;
 	xs_ep_take_events(it, ev);
+	if (rests)
+		xs_ep_rests(set, it);
 	if (it->converted)
 		xs_ep_list(it, true); /* reported if it's ready now */
 	else
@@ -182,6 +188,7 @@ static bool widens(const struct xs_ep_item *it)
 static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev)
 {
 	struct xs_ep_item *it = xs_ep_at(set, fd);
+	bool rests;
 	uint32_t had;
 	int r = 0;
 
@@ -195,13 +202,16 @@ static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *e
 	}
 	had = it->events;
 	it->events = ev->events | EPOLLERR | EPOLLHUP;
-	if (!xs_ep_at_rest(it) || widens(it))
+	rests = xs_ep_at_rest(it) && !widens(it);
+	if (!rests)
 		r = xs_ep_form(set, it, EPOLL_CTL_MOD);
 	if (r < 0) {
 		it->events = had;
 		return r;
 	}
 	xs_ep_take_events(it, ev);
+	if (rests)
+		xs_ep_rests(set, it);
 	xs_ep_list(it, true); /* reported if it's ready now */
 	return 0;
 }
@@ -214,6 +224,26 @@ void xs_ep_set_aside(struct xs_ep_item *it)
 	atomic_store(&it->exclusive, false);
 }
 
+/* Of a socket's item. -ENOENT: the kernel doesn't know it. */
+static int take_out(struct xs_ep_set *set, struct xs_ep_item *it, int epfd)
+{
+	struct epoll_event ev = {0};
+	bool rests = xs_ep_at_rest(it) && !atomic_load(&set->watched);
+	int r = rests ? 0 : control(epfd, EPOLL_CTL_DEL, it->fd, &ev);
+
+	if (r)
+		return r;
+	if (!rests) {
+		it->converted = false;
+		xs_ep_uncount(set, it);
+	}
+	xs_ep_set_aside(it);
+	if (rests)
+		xs_ep_rests(set, it);
+	xs_ep_unlist(it);
+	return 0;
+}
+
 static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *ev,
 		       struct xs_obj **left)
 {
@@ -222,24 +252,30 @@ static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_eve
 
 	if (it && it->removed)
 		return -ENOENT;
-	if (it && it->obj->kind == XS_FD_SOCK && !it->orphan && xs_ep_at_rest(it) &&
-	    !atomic_load(&set->watched)) {
-		xs_ep_set_aside(it);
-		xs_ep_unlist(it);
+	if (it && it->obj->kind == XS_FD_SOCK && !it->orphan)
+		r = take_out(set, it, epfd);
+	else
+		r = control(epfd, EPOLL_CTL_DEL, fd, ev);
+	if (it && !r && it->removed)
 		return 0;
-	}
-	r = control(epfd, EPOLL_CTL_DEL, fd, ev);
-	if (it && !r && it->obj->kind == XS_FD_SOCK && !it->orphan) {
-		it->converted = false;
-		xs_ep_uncount(set, it);
-		xs_ep_set_aside(it);
-		xs_ep_unlist(it);
-		return 0;
-	}
-
-	if (it && (r == 0 || r == -ENOENT) && !it->orphan)
+	if (it && (!r || r == -ENOENT) && !it->orphan)
 		*left = xs_ep_forget(set, it);
 	return r;
+}
+
+void xs_ep_apply(struct xs_ep_set *set, struct xs_ep_item *it)
+{
+	int epfd = atomic_load(&set->fd);
+	struct epoll_event ev = it->wish;
+	struct xs_obj *left = NULL;
+
+	atomic_store(&it->resting, false);
+	if (it->wish_out && !it->removed)
+		take_out(set, it, epfd);
+	else if (!it->wish_out && it->removed)
+		add_again(set, it, it->obj, epfd, &ev, &left);
+	else if (!it->wish_out)
+		modify(set, epfd, it->fd, &ev);
 }
 
 static int locked_ctl(struct xs_ep_set *set, int epfd, int op, int fd, struct epoll_event *ev,
@@ -247,6 +283,8 @@ static int locked_ctl(struct xs_ep_set *set, int epfd, int op, int fd, struct ep
 {
 	struct xs_ep_item *it = xs_ep_at(set, fd);
 
+	if (it)
+		atomic_store(&it->resting, false);
 	if (it && atomic_load(&it->busy))
 		xs_ep_lock_down(set); /* another thread is at it without the lock */
 	if (op == EPOLL_CTL_DEL)
@@ -294,22 +332,22 @@ int xs_ep_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	struct xs_obj *obj = xs_fdtable_get(epfd, XS_FD_EPOLL), *left[2] = {NULL, NULL};
 	struct xs_ep_set *set = (struct xs_ep_set *)obj;
-	int keep = errno, r;
+	int keep = errno, r = 0;
 	struct xs_crit cs;
 
 	if (!set)
 		return foreign_ctl(epfd, op, fd, ev);
 	if (op == EPOLL_CTL_ADD && ev && (ev->events & EPOLLEXCLUSIVE || moved_into(set, fd)))
 		xs_fd_pin(fd, XS_R_EPOLL_SET); /* the kernel chooses whom to wake */
-	if (xs_ep_fast_ctl(set, epfd, op, fd, ev, &r)) {
+	if (xs_ep_note(set, op, fd, ev) || xs_ep_fast_ctl(set, epfd, op, fd, ev, &r)) {
 		xs_obj_put(obj);
 		errno = keep;
 		return r;
 	}
 	xs_crit_enter(&cs);
-	xs_lock_take(&set->lock);
+	xs_ep_lock(set);
 	r = locked_ctl(set, epfd, op, fd, ev, left);
-	xs_lock_drop(&set->lock);
+	xs_ep_unlock(set);
 	if (!r)
 		show_inner(op, fd);
 	for (int i = 0; i < 2; i++)
@@ -337,7 +375,7 @@ static void close_item(const struct xs_ep_ref *ref, struct xs_obj *obj, int fd, 
 	struct xs_obj *left = NULL;
 	struct xs_ep_item *it;
 
-	xs_lock_take(&set->lock);
+	xs_ep_lock(set);
 	it = at_ref(ref, obj);
 	if (it && last) {
 		if (it->converted && !it->orphan)
@@ -350,7 +388,7 @@ static void close_item(const struct xs_ep_ref *ref, struct xs_obj *obj, int fd, 
 		xs_ep_restore(set, it);
 		atomic_store(&it->orphan, true);
 	}
-	xs_lock_drop(&set->lock);
+	xs_ep_unlock(set);
 	if (left)
 		xs_obj_put(left);
 	xs_obj_put(&set->obj);
@@ -381,7 +419,7 @@ static void has_item(struct xs_ep_item *it, void *arg)
 {
 	struct closing *c = arg;
 
-	c->item |= it->fd == c->fd && !it->removed;
+	c->item |= it->fd == c->fd && !xs_ep_out(it);
 }
 
 void xs_ep_fd_closed(struct xs_sock *s, int fd, bool last)
@@ -406,7 +444,7 @@ static bool sleeps_in(const struct xs_ep_ref *ref, struct xs_obj *obj)
 	struct xs_ep_item *it;
 	bool sleeps = false;
 
-	xs_lock_take(&set->lock);
+	xs_ep_lock(set);
 	it = at_ref(ref, obj);
 	if (it) /* also one that's out: it may be on its way in, or come back later */
 		sleeps = !xs_ep_lock_down(set);
@@ -414,7 +452,7 @@ static bool sleeps_in(const struct xs_ep_ref *ref, struct xs_obj *obj)
 		sleeps = xs_ep_count(set, it);
 		xs_ep_convert(set, it);
 	}
-	xs_lock_drop(&set->lock);
+	xs_ep_unlock(set);
 	xs_obj_put(&set->obj);
 	return sleeps;
 }
@@ -442,7 +480,7 @@ static void obstacle(struct xs_ep_item *it, void *arg)
 {
 	int *why = arg;
 
-	if (it->removed)
+	if (xs_ep_out(it))
 		return;
 	if (atomic_load(&it->exclusive) || it->set->inherited)
 		*why = XS_R_EPOLL_SET;

@@ -77,11 +77,11 @@ void xs_ep_want_wake(struct xs_ep_set *set)
 
 	if (!first && set->wake_fd >= 0)
 		return;
-	xs_lock_take(&set->lock);
+	xs_ep_lock(set);
 	if (first)
 		drop_removed(set);
 	make_wake(set);
-	xs_lock_drop(&set->lock);
+	xs_ep_unlock(set);
 }
 
 void xs_ep_unkick(struct xs_ep_set *set)
@@ -224,6 +224,7 @@ void xs_ep_drop(struct xs_ep_set *set, struct xs_ep_item *it)
 {
 	struct epoll_event ev = {0};
 
+	atomic_store(&it->resting, false);
 	xs_ep_uncount(set, it);
 	if (it->converted)
 		control(set, EPOLL_CTL_DEL, it->fd, &ev);
@@ -249,6 +250,7 @@ void xs_ep_restore(struct xs_ep_set *set, struct xs_ep_item *it)
 {
 	struct epoll_event ev = {.events = it->events, .data = it->data};
 
+	atomic_store(&it->resting, false);
 	if (it->removed) {
 		xs_ep_drop(set, it);
 		return;

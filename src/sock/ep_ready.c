@@ -148,12 +148,12 @@ void xs_ep_work(struct xs_work *w)
 	struct xs_ep_set *set = (struct xs_ep_set *)((char *)w - offsetof(struct xs_ep_set, work));
 
 	atomic_store(&set->working, false);
-	xs_lock_take(&set->lock);
+	xs_ep_lock(set);
 	if (xs_ep_lock_down(set))
 		convert_listed(set);
 	else
 		post(set); /* an item may be on its way in */
-	xs_lock_drop(&set->lock);
+	xs_ep_unlock(set);
 	xs_obj_put(&set->obj);
 }
 
@@ -229,6 +229,7 @@ void xs_ep_sleep_add(struct xs_ep_set *set, struct xs_ep_sleep *sl)
 	if (sl->next)
 		sl->next->prev = sl;
 	set->sleepers = sl;
+	atomic_fetch_add(&set->sleeping, 1);
 	xs_lock_drop(&set->ready);
 }
 
@@ -241,5 +242,6 @@ void xs_ep_sleep_del(struct xs_ep_set *set, struct xs_ep_sleep *sl)
 		set->sleepers = sl->next;
 	if (sl->next)
 		sl->next->prev = sl->prev;
+	atomic_fetch_sub(&set->sleeping, 1);
 	xs_lock_drop(&set->ready);
 }

@@ -34,9 +34,9 @@ static int collect(struct wait *w)
 
 	if (atomic_load(&w->set->inners))
 		xs_ep_refresh(w->set);
-	xs_lock_take(&w->set->lock);
+	xs_ep_lock(w->set);
 	n = xs_ep_collect(w->set, call->epfd, call->ev, call->max);
-	xs_lock_drop(&w->set->lock);
+	xs_ep_unlock(w->set);
 	return n;
 }
 
@@ -164,9 +164,9 @@ static int without_tokens(struct xs_ep_wait *w, int n)
 	struct xs_crit cs;
 
 	xs_crit_enter(&cs);
-	xs_lock_take(&w->set->lock);
+	xs_ep_lock(w->set);
 	n = xs_ep_filter(w->set, w->ev, n);
-	xs_lock_drop(&w->set->lock);
+	xs_ep_unlock(w->set);
 	xs_crit_leave(&cs);
 	return n;
 }

@@ -62,10 +62,10 @@ static struct xs_obj *forget_at(struct xs_ep_set *set, uint32_t i)
 {
 	struct xs_obj *left = NULL;
 
-	xs_lock_take(&set->lock);
+	xs_ep_lock(set);
 	if (set->items.at[i])
 		left = xs_ep_forget(set, set->items.at[i]);
-	xs_lock_drop(&set->lock);
+	xs_ep_unlock(set);
 	return left;
 }
 
@@ -97,6 +97,11 @@ static void begin(struct xs_ep_set *set, int fd)
 	atomic_store(&set->managed, 0);
 	atomic_store(&set->fast, 0);
 	atomic_store(&set->locked, false);
+	atomic_store(&set->resting, false);
+	atomic_store(&set->noting, 0);
+	atomic_store(&set->notes_n, 0);
+	for (unsigned i = 0; i < XS_EP_NOTES; i++)
+		atomic_store(&set->notes[i], -1);
 	atomic_store(&set->inners, 0);
 	atomic_store(&set->watched, false);
 	set->inherited = set->plane_first = false;
@@ -176,11 +181,11 @@ void xs_ep_set_closed(int epfd)
 static void restore_all(struct xs_ep_set *set, void *unused)
 {
 	(void)unused;
-	xs_lock_take(&set->lock);
+	xs_ep_lock(set);
 	for (uint32_t i = 0; i < set->items.n; i++)
 		if (set->items.at[i])
 			xs_ep_restore(set, set->items.at[i]);
-	xs_lock_drop(&set->lock);
+	xs_ep_unlock(set);
 }
 
 void xs_ep_exec(void)

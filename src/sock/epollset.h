@@ -45,6 +45,7 @@
 #define XS_EP_PRIVATE ((uint32_t)(EPOLLET | EPOLLONESHOT | EPOLLWAKEUP | EPOLLEXCLUSIVE))
 #define XS_EP_KICK 0xfffffffeu /* token indices that aren't items */
 #define XS_EP_WAKE 0xffffffffu
+#define XS_EP_NOTES 64u /* a set of more changes between two waits takes the lock for the rest */
 
 struct xs_sleeper;
 struct xs_ep_set;
@@ -67,7 +68,11 @@ struct xs_ep_item {
 	uint32_t form;	      /* the kernel item's bits */
 	_Atomic bool counted; /* in set->managed */
 	_Atomic bool orphan, exclusive;
-	_Atomic bool busy; /* in an epoll_ctl without the lock (ep_fast.c) */
+	_Atomic bool busy; /* in an epoll_ctl without the lock (ep_fast.c, ep_note.c) */
+	/* ep_note.c's: at rest when last seen; what the program has asked for since. */
+	_Atomic bool resting, noted;
+	bool wish_out;
+	struct epoll_event wish;
 	/* Under the set's ready lock. */
 	bool listed, edge, moved;
 	struct xs_ep_item *next, *prev;
@@ -104,8 +109,13 @@ struct xs_ep_set {
 	uint32_t random;	  /* upper half of the tokens */
 	struct xs_ep_items items; /* by index */
 	struct xs_ep_table by_fd;
-	_Atomic uint32_t fast;	  /* threads inside an epoll_ctl without the lock */
-	_Atomic bool locked;	  /* there are to be none */
+	_Atomic uint32_t fast; /* threads inside an epoll_ctl without the lock */
+	_Atomic bool locked;   /* there are to be none */
+	/* ep_note.c's: some item is or was at rest; who holds the lock takes notes in; threads that
+	 * write one; descriptors with notes, -1: none. */
+	_Atomic bool resting, gate;
+	_Atomic uint32_t noting, notes_n;
+	_Atomic int notes[XS_EP_NOTES];
 	struct xs_ep_items holes; /* free indices below items.n */
 	struct xs_ep_item *limbo; /* forgotten, and maybe still looked at (ep_fast.c) */
 	int wake_fd, kick_fd;	  /* -1: none */
@@ -117,7 +127,8 @@ struct xs_ep_set {
 	struct xs_ep_item *head, *tail;
 	uint32_t listed_n;
 	struct xs_ep_sleep *sleepers;
-	bool wake_on; /* the wake item is readable */
+	_Atomic uint32_t sleeping; /* of them */
+	bool wake_on;		   /* the wake item is readable */
 
 	struct xs_ep_set *next, **prev; /* all sets, under the index's lock */
 };
@@ -178,6 +189,19 @@ bool xs_ep_fast_ctl(struct xs_ep_set *set, int epfd, int op, int fd, struct epol
 /* From now on every epoll_ctl of the set takes the lock; false: a thread is still inside one that
  * doesn't. Set's lock. */
 bool xs_ep_lock_down(struct xs_ep_set *set);
+
+/* --- ep_note.c: epoll_ctl on items at rest ---------- */
+/* The set's lock, with all that was noted taken in. */
+void xs_ep_lock(struct xs_ep_set *set) XS_ACQUIRES(set->lock);
+void xs_ep_unlock(struct xs_ep_set *set) XS_RELEASES(set->lock);
+/* The whole call, which can't fail; false: it has to be the other way. No lock. */
+bool xs_ep_note(struct xs_ep_set *set, int op, int fd, const struct epoll_event *ev);
+/* The item was seen at rest. Set's lock. */
+void xs_ep_rests(struct xs_ep_set *set, struct xs_ep_item *it);
+/* As the program knows it. */
+bool xs_ep_out(const struct xs_ep_item *it);
+/* ep_items.c: what was noted for it becomes true. Set's lock. */
+void xs_ep_apply(struct xs_ep_set *set, struct xs_ep_item *it);
 
 /* --- ep_index.c: all sets; socket -> items; memory ---------- */
 int xs_ep_grow(struct xs_ep_items *a, uint32_t least);

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * epoll_ctl on an item at rest, noted for later: some event loops take a socket out of its set and
+ * put it back for every message, and a critical section for each such call costs them more than the
+ * message. Nothing of an item at rest is the kernel's, so a change shows only when somebody waits
+ * on the set: it's written down here, without the lock, and whoever takes the set's lock next takes
+ * it in first (xs_ep_lock).
+ *
+ * Who takes the lock closes the gate and then waits until nobody is inside; who notes counts itself
+ * in and then looks at the gate: one of the two sees the other. A thread that noted looks for
+ * sleepers on the set afterwards; a sleeper announces itself and then takes the lock: one of the
+ * two takes the note in before the sleep. A record is marked busy while it's written; a second
+ * thread goes the other way. A handler may jump out of here: what was begun is then finished by
+ * unwinding.
+ */
+#include "base/crit.h"
+#include "base/rawsys.h"
+#include "base/unwind.h"
+#include "sock/epollset.h"
+
+#define PATIENCE 1000 /* yields; a thread inside may be the one that we have interrupted */
+
+struct note {
+	struct xs_ep_set *set;
+	struct xs_ep_item *it; /* marked busy by us */
+	struct epoll_event ev;
+	bool out, begun;
+};
+
+/* What the program has asked for: is it out of the set? */
+bool xs_ep_out(const struct xs_ep_item *it)
+{
+	return atomic_load(&it->noted) ? it->wish_out : atomic_load(&it->removed);
+}
+
+static void leave(void *arg)
+{
+	struct note *n = arg;
+	uint32_t inside = atomic_load(&n->set->noting);
+
+	if (n->begun) { /* again from the start: it may have been half done */
+		n->it->wish = n->ev;
+		n->it->wish_out = n->out;
+		atomic_store(&n->it->noted, true);
+	}
+	if (n->it)
+		atomic_store(&n->it->busy, false);
+	while (inside && !atomic_compare_exchange_weak(&n->set->noting, &inside, inside - 1))
+		; /* 0: a handler has forked, and this is its child */
+}
+
+static bool plain(const struct xs_ep_set *set, int op, const struct epoll_event *ev)
+{
+	if (atomic_load(&set->gate) || atomic_load(&set->watched) || set->inherited)
+		return false;
+	if (op == EPOLL_CTL_DEL)
+		return true;
+	return (op == EPOLL_CTL_ADD || op == EPOLL_CTL_MOD) && ev &&
+	       !(ev->events & XS_EP_PRIVATE) && !xs_ep_is_token(set, ev->data.u64);
+}
+
+/* The record, now marked busy, is of this very socket, at rest, and in the state that op expects.
+ */
+static bool fits(const struct xs_ep_set *set, const struct xs_ep_item *it, int op, int fd)
+{
+	return xs_ep_at(set, fd) == it && it->set == set && it->fd == fd &&
+	       atomic_load(&it->resting) && xs_fdtable_peek(fd) == it->obj &&
+	       xs_ep_out(it) == (op == EPOLL_CTL_ADD);
+}
+
+/* Its descriptor on the list, unless it's there. False: the list is full. */
+static bool listed(struct xs_ep_set *set, const struct xs_ep_item *it)
+{
+	uint32_t n;
+
+	if (atomic_load(&it->noted))
+		return true;
+	n = atomic_fetch_add(&set->notes_n, 1);
+	if (n >= XS_EP_NOTES)
+		return false;
+	atomic_store(&set->notes[n], it->fd);
+	return true;
+}
+
+static bool write_down(struct note *n, int op, int fd)
+{
+	struct xs_ep_item *it = xs_ep_at(n->set, fd);
+
+	if (!it || !atomic_load_explicit(&it->resting, memory_order_relaxed) ||
+	    atomic_exchange(&it->busy, true))
+		return false;
+	n->it = it;
+	if (!fits(n->set, it, op, fd) || !listed(n->set, it))
+		return false;
+	n->begun = true;
+	return true;
+}
+
+bool xs_ep_note(struct xs_ep_set *set, int op, int fd, const struct epoll_event *ev)
+{
+	struct note n = {.set = set, .out = op == EPOLL_CTL_DEL};
+	struct xs_unwind undo;
+	struct xs_crit cs;
+	bool done;
+
+	if (!atomic_load_explicit(&set->resting, memory_order_relaxed))
+		return false;
+	atomic_fetch_add(&set->noting, 1);
+	xs_unwind_push(&undo, leave, &n);
+	done = plain(set, op, ev);
+	if (done && !n.out)
+		n.ev = *ev;
+	done = done && write_down(&n, op, fd);
+	xs_unwind_pop(&undo);
+	leave(&n);
+	if (done && atomic_load(&set->sleeping)) {
+		xs_crit_enter(&cs);
+		xs_ep_lock(set);
+		xs_ep_unlock(set);
+		xs_crit_leave(&cs);
+	}
+	return done;
+}
+
+/* --- taking them in; the set's lock ---------- */
+static bool alone(struct xs_ep_set *set)
+{
+	for (int i = 0; i < PATIENCE && atomic_load(&set->noting); i++)
+		xs_sys(__NR_sched_yield);
+	return !atomic_load(&set->noting);
+}
+
+static void take_in(struct xs_ep_set *set, int fd)
+{
+	struct xs_ep_item *it = fd < 0 ? NULL : xs_ep_at(set, fd);
+
+	if (it && !atomic_load(&it->busy) && atomic_exchange(&it->noted, false))
+		xs_ep_apply(set, it);
+}
+
+static void take_all(struct xs_ep_set *set)
+{
+	bool all = alone(set);
+	uint32_t n = atomic_load(&set->notes_n);
+
+	for (uint32_t i = 0; i < n && i < XS_EP_NOTES; i++)
+		take_in(set, all ? atomic_exchange(&set->notes[i], -1) : set->notes[i]);
+	if (all)
+		atomic_store(&set->notes_n, 0);
+}
+
+XS_NO_TSA void xs_ep_lock(struct xs_ep_set *set)
+{
+	xs_lock_take(&set->lock);
+	if (!atomic_load_explicit(&set->resting, memory_order_relaxed))
+		return;
+	atomic_store(&set->gate, true);
+	if (atomic_load(&set->noting) || atomic_load(&set->notes_n))
+		take_all(set);
+}
+
+XS_NO_TSA void xs_ep_unlock(struct xs_ep_set *set)
+{
+	atomic_store_explicit(&set->gate, false, memory_order_release);
+	xs_lock_drop(&set->lock);
+}
+
+void xs_ep_rests(struct xs_ep_set *set, struct xs_ep_item *it)
+{
+	if (it->orphan || it->exclusive || it->events & XS_EP_PRIVATE)
+		return;
+	if (!atomic_load_explicit(&set->resting, memory_order_relaxed)) {
+		atomic_store(&set->gate, true);
+		atomic_store(&set->resting, true);
+	}
+	atomic_store(&it->resting, true);
+}
