@@ -18,4 +18,14 @@ static inline uint64_t xs_now_ns(void)
 	return (uint64_t)ts.tv_sec * XS_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
+/* Between two looks at memory that another processor will change. */
+static inline void xs_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 #endif

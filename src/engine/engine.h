@@ -60,6 +60,9 @@ void xs_lead_active(void);
 /* A spinning thread's poll, after an xs_poll_once(). True: something was dispatched, or another
  * thread is at it. Inside a critical section. */
 bool xs_poll_spin(void);
+/* spin.c: one more, or one less, poller that isn't cheap. */
+void xs_spin_dear(int more);
+void xs_spin_forget(void); /* in a forked child */
 
 /* --- sleeper.c --------------------------------------------------------------------------- */
 enum xs_sleeper_bits {

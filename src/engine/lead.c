@@ -227,6 +227,7 @@ int xs_poller_add(struct xs_poller *p)
 		p->next = pollers;
 		pollers = p;
 		atomic_fetch_add(&pollers_n, 1);
+		xs_spin_dear(!p->cheap);
 		choose_fd();
 		p->arm(p); /* the progress thread may be asleep already */
 		p->poll(p);
@@ -252,6 +253,7 @@ void xs_poller_remove(struct xs_poller *p)
 	if (*at) {
 		*at = p->next;
 		atomic_fetch_sub(&pollers_n, 1);
+		xs_spin_dear(-!p->cheap);
 		xs_sys(__NR_epoll_ctl, atomic_load(&channels), EPOLL_CTL_DEL, p->fd, &ev);
 		choose_fd();
 	}
@@ -486,6 +488,7 @@ void xs_lead_forget(void)
 	pollers = NULL;
 	followers = NULL;
 	atomic_store(&pollers_n, 0);
+	xs_spin_forget();
 	atomic_store(&followers_n, 0);
 	atomic_store(&word, NOBODY);
 	atomic_store(&ticking, false);

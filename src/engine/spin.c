@@ -4,7 +4,8 @@
  * quarter it only tries now and then. A yield that takes half of the time that a spin may last says
  * that more threads want to run than there are processors: then nobody spins for a while. Between
  * polls the thread yields: on few cores the peer, and a software device's kernel threads, need this
- * very processor.
+ * very processor. Where a poll is a look at memory there are some of them between two yields, which
+ * take ten times as long.
  */
 #include "base/clock.h"
 #include "base/config.h"
@@ -16,6 +17,7 @@
 #define WORTH (FULL / 4)
 #define PROBE_EVERY 32u
 #define BUSY_NS XS_NS_PER_MS
+#define CHEAP_POLLS 16u	  /* in a turn, where nothing but memory is looked at */
 #define SIGNALS_EVERY 64u /* turns: far below a millisecond */
 #define LOOK_EVERY \
 	16u /* at what others may have brought: the rest of a turn is a poll and a yield */
@@ -23,6 +25,7 @@
 static __thread unsigned pay = FULL / 2;
 static __thread unsigned skipped;
 static _Atomic uint64_t busy_until;
+static _Atomic unsigned dear; /* pollers that aren't cheap */
 
 static bool signal_pending(void)
 {
@@ -59,8 +62,21 @@ bool xs_spin(bool (*done)(void *arg), void *arg)
 	return look(done, arg) || xs_spin_on(done, arg);
 }
 
+/* A turn's polls. True: over. */
+static bool burst(unsigned polls, bool (*done)(void *arg), void *arg)
+{
+	while (polls--) {
+		if (xs_poll_spin() && done(arg))
+			return true;
+		if (polls)
+			xs_pause();
+	}
+	return false;
+}
+
 bool xs_spin_on(bool (*done)(void *arg), void *arg)
 {
+	unsigned polls = atomic_load_explicit(&dear, memory_order_relaxed) ? 1 : CHEAP_POLLS;
 	uint64_t now = xs_now_ns(), end, late;
 
 	if (!promising(now))
@@ -70,8 +86,9 @@ bool xs_spin_on(bool (*done)(void *arg), void *arg)
 	for (unsigned i = 1; now < end; i++) {
 		uint64_t before = now;
 
-		xs_sys(__NR_sched_yield);
-		if ((xs_poll_spin() || i % LOOK_EVERY == 0) && done(arg)) {
+		if (i > 1 || polls == 1)
+			xs_sys(__NR_sched_yield);
+		if (burst(polls, done, arg) || (i % LOOK_EVERY == 0 && done(arg))) {
 			pay += (FULL - pay) / 8;
 			return true;
 		}
@@ -85,4 +102,14 @@ bool xs_spin_on(bool (*done)(void *arg), void *arg)
 	}
 	pay -= pay / 8;
 	return false;
+}
+
+void xs_spin_dear(int more)
+{
+	atomic_fetch_add(&dear, (unsigned)more);
+}
+
+void xs_spin_forget(void)
+{
+	atomic_store(&dear, 0);
 }

@@ -15,7 +15,8 @@
 /* A completion queue (or the tests' socket): something that must be polled to make progress. */
 struct xs_poller {
 	struct xs_poller *next;
-	int fd; /* readable when armed and something came */
+	int fd;	    /* readable when armed and something came */
+	bool cheap; /* its poll looks at memory only, and needs no thread of the kernel's */
 	/* Dispatches what has come; returns how many. Called by one thread at a time (the engine's
 	 * trylock), inside a critical section, no other lock held. */
 	int (*poll)(struct xs_poller *p);
