@@ -38,7 +38,7 @@ comma := ,
 objects = $(patsubst %.c,$(O)/%.o,$(wildcard $(1)))
 
 BASE_O := $(call objects,src/base/*.c)
-CORE_O := $(BASE_O) $(call objects,src/engine/*.c src/link/*.c src/link/rc/*.c src/sock/*.c)
+CORE_O := $(BASE_O) $(call objects,src/engine/*.c src/link/*.c src/link/rc/*.c src/link/shm/*.c src/sock/*.c)
 HOOK_O := $(call objects,src/hook/*.c)
 TOOL_O := $(call objects,src/tool/*.c)
 PLANE_O := $(call objects,tests/testplane/*.c)

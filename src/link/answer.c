@@ -41,17 +41,22 @@ static enum xs_reason proven(void *user, const struct xs_proof *theirs, struct x
 	return why;
 }
 
-/* What the carrier has proved is the address of the link's other end: a host that's trusted can ask
- * for connections of its own, not for those of another one. */
-static bool trusted(const struct xs_link *l, const struct xs_wire_addr *asker)
+/* A carrier that knows the peer's user lets it ask for that user's connections. Another one has
+ * proved the address of the link's other end: a host that's trusted can ask for connections of its
+ * own, not for those of another one. */
+static enum xs_reason trust(const struct xs_link *l, const struct xs_pair_ask *ask)
 {
 	struct xs_wire_addr proved;
 
+	if (l->ops->owns)
+		return l->ops->owns(atomic_load(&l->conduit), &ask->asker, &ask->answerer);
 	if (l->ops->proven)
-		return true;
+		return XS_R_NONE;
 	xs_pair_addr(&l->peer, &proved);
-	return !memcmp(proved.ip, asker->ip, sizeof(proved.ip)) &&
-	       xs_trust_allows((const struct sockaddr *)&l->peer);
+	return !memcmp(proved.ip, ask->asker.ip, sizeof(proved.ip)) &&
+			       xs_trust_allows((const struct sockaddr *)&l->peer)
+		       ? XS_R_NONE
+		       : XS_R_UNTRUSTED;
 }
 
 /* Makes the channel and gives it to the connection. */
@@ -87,8 +92,8 @@ void xs_answer(struct xs_link *l, const struct xs_pair_ask *ask)
 	xs_neg_clear(&ask->asker);
 	if (xs_config()->auth_key_file[0])
 		why = XS_R_KEY;
-	else if (!trusted(l, &ask->asker))
-		why = XS_R_UNTRUSTED;
+	else
+		why = trust(l, ask);
 	if (why) {
 		say(l, ask, why, NULL);
 		return;

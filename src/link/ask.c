@@ -59,6 +59,14 @@ static void later(struct xs_ask *a, uint32_t ms)
 	xs_timer_set(&a->timer, xs_now_ns() + ms * XS_NS_PER_MS);
 }
 
+static void not_accepted(struct xs_ask *a)
+{
+	if (a->tries < TRIES)
+		later(a, FIRST_DELAY_MS << 2 * a->tries++);
+	else
+		refuse(a, XS_R_NOT_ACCEPTED, 0);
+}
+
 /* --- the way to a link ----------------------------------------------------------------------- */
 static void try_carriers(struct xs_ask *a)
 {
@@ -72,8 +80,7 @@ static void try_carriers(struct xs_ask *a)
 			xs_dest_ask(a);
 			return;
 		}
-		if (why != XS_R_RULE)
-			a->why = why;
+		a->why = xs_pair_told(a->why, why);
 	}
 	refuse(a, a->why, a->why == XS_R_RETRY ? BUSY_MS : 0);
 }
@@ -91,7 +98,7 @@ static void on_timer(struct xs_timer *t)
 void xs_ask_begin(struct xs_ask *a)
 {
 	a->timer.fn = on_timer;
-	a->why = XS_R_NO_SHIM;
+	a->why = XS_R_RULE;
 	if (xs_random(&a->nonce, sizeof(a->nonce)) || xs_random(a->secret, sizeof(a->secret))) {
 		refuse(a, XS_R_INTERNAL, 0);
 		return;
@@ -108,9 +115,17 @@ void xs_ask_begin(struct xs_ask *a)
 
 void xs_ask_next_carrier(struct xs_ask *a, enum xs_reason why)
 {
-	a->why = why;
+	a->why = xs_pair_told(a->why, why);
 	a->carrier++;
 	try_carriers(a);
+}
+
+/* Nothing is told to a process that isn't the connection's other end. */
+static enum xs_reason trust(const struct xs_link *l, const struct xs_pair_ask *ask)
+{
+	if (!l->ops->owns)
+		return XS_R_NONE;
+	return l->ops->owns(atomic_load(&l->conduit), &ask->answerer, &ask->asker);
 }
 
 void xs_ask_send(struct xs_ask *a, struct xs_link *l)
@@ -118,8 +133,20 @@ void xs_ask_send(struct xs_ask *a, struct xs_link *l)
 	struct xs_seghdr h = {.kind = XS_K_PAIR_ASK, .length = sizeof(struct xs_pair_ask)};
 	struct xs_pair_ask ask = {
 		.id = a->key.id, .generation = a->key.generation, .nonce = a->nonce};
-	enum xs_reason why = xs_pair_ev->counts(a->user, &ask.proof);
+	enum xs_reason why;
 
+	xs_pair_addr(&a->local, &ask.asker);
+	xs_pair_addr(&a->peer, &ask.answerer);
+	why = trust(l, &ask);
+	if (why == XS_R_NOT_ACCEPTED) {
+		not_accepted(a);
+		return;
+	}
+	if (why) {
+		xs_ask_next_carrier(a, why);
+		return;
+	}
+	why = xs_pair_ev->counts(a->user, &ask.proof);
 	if (why == XS_R_RETRY && a->tries++ < TRIES) {
 		later(a, COUNTS_MS);
 		return;
@@ -129,8 +156,6 @@ void xs_ask_send(struct xs_ask *a, struct xs_link *l)
 		return;
 	}
 	a->heard = ask.proof.received > 0;
-	xs_pair_addr(&a->local, &ask.asker);
-	xs_pair_addr(&a->peer, &ask.answerer);
 	memcpy(ask.secret, a->secret, sizeof(ask.secret));
 	a->state = XS_ASK_SENT;
 	a->link = l;
@@ -206,8 +231,11 @@ void xs_ask_answered(struct xs_link *l, const struct xs_pair_answer *an)
 		why = XS_R_PREFORK; /* it's another process's that has accepted it */
 	if (!why)
 		paired(a, an);
-	else if (why == XS_R_NOT_ACCEPTED && a->tries < TRIES)
-		later(a, FIRST_DELAY_MS << 2 * a->tries++);
+	else if (why == XS_R_NOT_ACCEPTED)
+		not_accepted(a);
+	else if (l->ops->owns && (why == XS_R_UNTRUSTED || why == XS_R_USERNS ||
+				  why == XS_R_NO_DIAG || why == XS_R_TUPLE))
+		xs_ask_next_carrier(a, why);
 	else
 		refuse(a, why, xs_reason_class(why) == XS_CLASS_FINAL ? 0 : an->retry_ms);
 }

@@ -36,6 +36,15 @@ struct xs_carrier_ops {
 	enum xs_plane_id plane;
 	/* It proves who the peer is by itself: no rule of `trust` is needed. */
 	bool proven;
+	/*
+	 * Of a carrier that knows its peer's user: is the end `theirs` of the TCP connection whose
+	 * other end, `ours`, is here, that user's? Progress thread. 0; NOT_ACCEPTED: nobody's yet;
+	 * or a reason. NULL: a proven peer may ask for any connection.
+	 */
+	enum xs_reason (*owns)(struct xs_conduit *, const struct xs_wire_addr *theirs,
+			       const struct xs_wire_addr *ours);
+	/* With `owns`: is the same user at the other ends of both? */
+	bool (*same_user)(const struct xs_conduit *, const struct xs_conduit *);
 
 	/* Could a connection between these addresses use it? Cheap; any thread; 0 or a reason. */
 	enum xs_reason (*possible)(const struct sockaddr *local, const struct sockaddr *peer);

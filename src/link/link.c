@@ -324,9 +324,12 @@ static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr_stor
 }
 
 /* A carrier that doesn't prove the peer's user proves its host: an ask is believed on a link
- * between its own two addresses only (answer.c). */
+ * between its own two addresses only (answer.c). Anybody may have heard a process's name: where
+ * users are known, the same name is the same process only in the same user's hands. */
 static bool same_hosts(const struct xs_link *a, const struct xs_link *b)
 {
+	if (a->ops->same_user)
+		return a->ops->same_user(atomic_load(&a->conduit), atomic_load(&b->conduit));
 	return a->ops->proven || (same_ip(&a->local, &b->local) && same_ip(&a->peer, &b->peer));
 }
 

@@ -105,9 +105,20 @@ enum xs_reason xs_pair_carrier(unsigned i, const struct sockaddr *local,
 	return xs_neg_find(i, &w);
 }
 
+/* Of two carriers' refusals the one that says more: what this machine lacks says nothing where
+ * another carrier got further. */
+enum xs_reason xs_pair_told(enum xs_reason had, enum xs_reason now)
+{
+	bool lacks = now == XS_R_NO_LIBRARY || now == XS_R_NO_DEVICE || now == XS_R_NO_ROUTE;
+
+	if (now == XS_R_RULE)
+		return had;
+	return lacks && had != XS_R_RULE && had != XS_R_NO_ROUTE ? had : now;
+}
+
 enum xs_reason xs_pair_possible(const struct sockaddr *local, const struct sockaddr *peer)
 {
-	enum xs_reason why = XS_R_RULE, one; /* no carrier of this version is among `planes` */
+	enum xs_reason why = XS_R_RULE, one; /* no carrier is among `planes` */
 
 	if (local->sa_family != AF_INET && local->sa_family != AF_INET6)
 		return XS_R_NOT_TCP;
@@ -117,8 +128,7 @@ enum xs_reason xs_pair_possible(const struct sockaddr *local, const struct socka
 		one = xs_pair_carrier(i, local, peer);
 		if (!one)
 			return XS_R_NONE;
-		if (one != XS_R_RULE)
-			why = one;
+		why = xs_pair_told(why, one);
 	}
 	return why;
 }

@@ -52,6 +52,8 @@ void xs_pair_addr(const struct sockaddr_storage *ss, struct xs_wire_addr *w);
 /* May this carrier serve the connection? */
 enum xs_reason xs_pair_carrier(unsigned i, const struct sockaddr *local,
 			       const struct sockaddr *peer);
+/* Which of two carriers' refusals is told; RULE: none. */
+enum xs_reason xs_pair_told(enum xs_reason had, enum xs_reason now);
 
 /* --- ask.c ----------------------------------------------------------------------------------- */
 void xs_ask_begin(struct xs_ask *a);

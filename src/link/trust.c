@@ -92,6 +92,21 @@ static bool in_subnet(const struct sockaddr *peer)
 	return yes;
 }
 
+bool xs_trust_own_address(const struct sockaddr *addr)
+{
+	uint8_t ip[16];
+	bool yes = false;
+
+	if (!xs_prefix_ip(addr, ip))
+		return false;
+	refresh();
+	xs_lock_take(&lock);
+	for (unsigned i = 0; i < subnets_n && !yes; i++)
+		yes = !memcmp(subnets[i].ip, ip, sizeof(ip));
+	xs_lock_drop(&lock);
+	return yes;
+}
+
 bool xs_trust_allows(const struct sockaddr *peer)
 {
 	const struct xs_conf_trust *t = &xs_config()->trust;

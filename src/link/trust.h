@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 
 bool xs_trust_allows(const struct sockaddr *peer);
+/* Is it an address of this machine's interfaces? */
+bool xs_trust_own_address(const struct sockaddr *addr);
 void xs_trust_fork_child(void);
 
 #endif

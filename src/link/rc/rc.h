@@ -18,7 +18,7 @@
 #include "engine/pool.h"
 #include "engine/progress.h"
 #include "engine/wait.h"
-#include "link/carrier.h"
+#include "link/carriers.h"
 #include "link/rc/dl.h"
 
 #define XS_RC_HEADER ((uint32_t)sizeof(struct xs_seghdr))
@@ -29,8 +29,6 @@
 #define XS_RC_RESERVE 8	 /* small entries per conduit for what needs no credit */
 #define XS_RC_TABLE 1024 /* places for queue pairs of one device */
 #define XS_RC_LINKS 256	 /* conduits of one device */
-
-extern const struct xs_carrier_ops xs_rc_ops;
 
 /* --- receive queues (rq.c) -------------------------------------------------------------------- */
 struct xs_rc_rx { /* one entry of a shared receive queue */
