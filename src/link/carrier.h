@@ -80,6 +80,10 @@ struct xs_carrier_ops {
 	/* The memory of a received segment is free again: its entry is re-posted (batched). */
 	void (*rx_done)(struct xs_rxbuf *);
 
+	/* Bytes that were taken from the program wait for their posts, or no longer: a carrier that
+	 * can tell the peer so even if we're killed. The link's lock is held. May be NULL. */
+	void (*behind)(struct xs_conduit *, bool yes);
+
 	/* Counters for stats. */
 	void (*info)(struct xs_conduit *, struct xs_link_info *);
 
@@ -107,7 +111,8 @@ struct xs_link *xs_link_incoming(const struct xs_carrier_ops *ops, struct xs_con
 				 const struct sockaddr_storage *peer,
 				 const struct sockaddr_storage *local);
 void xs_link_up(struct xs_link *l);
-/* Nothing of this conduit is in flight any more (drained). */
+/* Nothing of this conduit is in flight any more (drained). PEER_KILLED: the peer's process has
+ * ended, and all that it had taken from its program was delivered. */
 void xs_link_down(struct xs_link *l, enum xs_reason why);
 /*
  * Polling thread (one at a time per conduit): a segment. h is a copy; payload is the peer's bytes.

@@ -21,6 +21,27 @@
 
 #include <errno.h>
 
+/* --- what a killed process would leave behind; the link's lock is held -------------------------
+ */
+static void tell_behind(struct xs_link *l)
+{
+	struct xs_conduit *c = atomic_load_explicit(&l->conduit, memory_order_relaxed);
+	bool behind = l->late || l->wait_head[XS_LANE_SMALL] || l->wait_head[XS_LANE_BULK];
+
+	if (behind == l->behind || !c || !l->ops->behind)
+		return;
+	l->behind = behind;
+	l->ops->behind(c, behind);
+}
+
+void xs_credit_late(struct xs_link *l, int more)
+{
+	xs_lock_take(&l->lock);
+	l->late += (uint32_t)more;
+	tell_behind(l);
+	xs_lock_drop(&l->lock);
+}
+
 /* --- queues; the link's lock is held --------------------------------------------------------- */
 static void enqueue(struct xs_link *l, enum xs_lane lane, struct xs_chan *c)
 {
@@ -33,6 +54,7 @@ static void enqueue(struct xs_link *l, enum xs_lane lane, struct xs_chan *c)
 	else
 		l->wait_head[lane] = c;
 	l->wait_tail[lane] = c;
+	tell_behind(l);
 }
 
 static void dequeue(struct xs_link *l, enum xs_lane lane, struct xs_chan *c)
@@ -98,6 +120,7 @@ void xs_credit_forget(struct xs_link *l, struct xs_chan *c)
 	xs_lock_take(&l->lock);
 	for (int i = 0; i < XS_LANES; i++)
 		dequeue(l, (enum xs_lane)i, c);
+	tell_behind(l);
 	xs_lock_drop(&l->lock);
 }
 
@@ -181,6 +204,7 @@ static bool turn(struct xs_link *l, enum xs_lane lane)
 	c = l->posted[lane] < l->granted[lane] && !l->full[lane] ? l->wait_head[lane] : NULL;
 	if (c) {
 		dequeue(l, lane, c);
+		l->late++; /* until it has posted, or waits again */
 		key = c->key;
 		e = (struct xs_entered){c, c->base.events, c->base.user};
 		e.events->hold(e.user);
@@ -188,10 +212,13 @@ static bool turn(struct xs_link *l, enum xs_lane lane)
 	xs_lock_drop(&l->lock);
 	if (!c)
 		return false;
-	if (!xs_id_enter_held(key, &e))
+	if (!xs_id_enter_held(key, &e)) {
+		xs_credit_late(l, -1);
 		return true;
+	}
 	c->in_event = true;
 	xs_segchan_pump(c, true);
+	xs_credit_late(l, -1);
 	if (!c->dead)
 		e.events->room(e.user);
 	xs_segchan_event_end(c);

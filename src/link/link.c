@@ -145,6 +145,8 @@ static void clear(struct xs_link *l)
 	memset(&l->hello, 0, sizeof(l->hello));
 	l->max[0] = l->max[1] = 0;
 	l->end = XS_R_NONE;
+	l->late = 0;
+	l->behind = false;
 	l->up_at = l->idle_since = 0;
 	atomic_store(&l->due, 0);
 	atomic_store(&l->serve_due, false);
@@ -446,7 +448,7 @@ void xs_link_down(struct xs_link *l, enum xs_reason why)
 	}
 	xs_link_reap(l, true);
 	xs_link_say_forget(l);
-	xs_pair_link_gone(l, was_up, why);
+	xs_pair_link_gone(l, was_up, why == XS_R_PEER_KILLED ? XS_R_LINK_LOST : why);
 	xs_lock_take(&l->lock);
 	atomic_store(&l->conduit, NULL);
 	xs_lock_drop(&l->lock);

@@ -78,6 +78,8 @@ struct xs_link {
 	bool full[XS_LANES]; /* the send queue; until xs_link_ready() */
 	struct xs_saying *say_head, *say_tail;
 	uint32_t say_n; /* of them */
+	uint32_t late;	/* channels that are being served, or returned with bytes not posted */
+	bool behind;	/* the carrier was told so */
 	struct xs_tag *retired;
 	/* lock */
 	struct xs_chan *chans;
@@ -117,6 +119,7 @@ struct xs_chan {
 	bool dead;     /* nothing comes or goes any more */
 	bool corked;   /* answerer: until the asker is known to listen */
 	bool in_event; /* close() waits for the event's end */
+	bool late;     /* counted in the link's `late` */
 	bool closed;
 	struct xs_tx tx;
 	struct xs_rx rx;
@@ -186,6 +189,8 @@ void xs_link_info_fork_child(void);
  */
 bool xs_credit_take(struct xs_link *l, enum xs_lane lane, struct xs_chan *c, bool served);
 void xs_credit_untake(struct xs_link *l, enum xs_lane lane);
+/* Bytes of a channel that's being returned, or served, were never posted, or no longer so. */
+void xs_credit_late(struct xs_link *l, int more);
 /* c waits for its next turn. */
 void xs_credit_wait(struct xs_link *l, enum xs_lane lane, struct xs_chan *c);
 /* A post found the send queue full; rooms: room_count before that. c may be NULL. */

@@ -60,7 +60,8 @@ struct xs_chan_events {
 	/* Room in the sender's window: acknowledged, or posting goes on after a lack of entries. */
 	void (*room)(void *user);
 	/* The link is dead: nothing comes or goes any more. Bytes that have been placed stay
-	 * readable, kept bytes stay kept. Called once. */
+	 * readable, kept bytes stay kept. PEER_KILLED: the peer is gone, and all that it sent on
+	 * the plane has been placed. Called once. */
 	void (*dead)(void *user, enum xs_reason why);
 };
 

@@ -132,6 +132,8 @@ static void close_channel(struct xs_chan *c, bool reset)
 	xs_id_close(c->key, reset, l, c->peer);
 	if (!c->dead) {
 		last_words(c);
+		if (c->late)
+			xs_credit_late(l, -1);
 		unlist(l, c);
 	}
 	xs_segtx_free(c);
@@ -147,6 +149,30 @@ static void close_channel(struct xs_chan *c, bool reset)
 static uint32_t id_of(const struct xs_chan *c)
 {
 	return c->key.id;
+}
+
+/* --- bytes that were taken and not posted ---------------------------------------------------- */
+/* They go to the twin now: until then the peer can't know that there are any. */
+static void tx_stop(struct xs_chan *c)
+{
+	if (c->tx.epoch && c->tx.next < c->tx.end && !c->late && !c->dead) {
+		c->late = true;
+		xs_credit_late(c->link, 1);
+	}
+	xs_segtx_stop(c);
+}
+
+static void not_late(struct xs_chan *c)
+{
+	if (c->late && !c->dead)
+		xs_credit_late(c->link, -1);
+	c->late = false;
+}
+
+static void tx_close(struct xs_chan *c)
+{
+	not_late(c);
+	xs_segtx_close(c);
 }
 
 /* --- messages -------------------------------------------------------------------------------- */
@@ -260,8 +286,8 @@ static uint64_t rx_ack(struct xs_chan *c, uint16_t epoch, uint64_t offset)
 		.tx_fin = xs_segtx_fin,         \
 		.tx_acked = xs_segtx_acked,     \
 		.tx_kept = xs_segtx_kept,       \
-		.tx_stop = xs_segtx_stop,       \
-		.tx_close = xs_segtx_close,     \
+		.tx_stop = tx_stop,             \
+		.tx_close = tx_close,           \
 		.id = id_of,                    \
 		.tx_limit = xs_segtx_limit,     \
 		.rx_open = xs_segrx_open,       \

@@ -116,6 +116,7 @@ struct xs_sock {
 	_Atomic uint8_t lent; /* lend.c's: options of the twin that are ours, a bit each */
 	int own[XS_LENT];     /* ... and what the program has set them to */
 	uint64_t unacked, unacked_at; /* tx.acked at the last look, with bytes kept; when */
+	bool complete; /* the peer's process is gone, and the plane has brought all that it wrote */
 	bool link_gone; /* the channel's link is dead: another pairing once all is back */
 
 	/* Receiving. */

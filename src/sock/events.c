@@ -150,6 +150,9 @@ static void dead(void *user, enum xs_reason why)
 	bool open = s->rx.state == XS_R_OPEN;
 
 	XS_LOG(INFO, "fd=%d link dead: %s", s->fd, xs_reason_name(why));
+	s->complete = why == XS_R_PEER_KILLED;
+	if (s->complete)
+		why = XS_R_LINK_LOST;
 	s->settled = false;
 	s->ret_since = xs_now_ns();
 	s->tx_doubt = s->tx.told < s->tx.epoch && s->tx.state != XS_S_SWD;

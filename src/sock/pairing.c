@@ -178,7 +178,7 @@ static void paired(void *user, struct xs_chan *c, const uint8_t *secret)
 	} else {
 		s->chan = c;
 		s->pairing = XS_PAIR_DONE;
-		s->link_gone = false;
+		s->link_gone = s->complete = false;
 		atomic_store_explicit(&s->watching, 0, memory_order_relaxed);
 		memcpy(s->secret, secret, sizeof(s->secret));
 		if (s->sndbuf)

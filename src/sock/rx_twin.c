@@ -146,6 +146,9 @@ static bool look_bytes(struct xs_sock *s, struct xs_return_frame *f, size_t n)
 /* A FIN at X. Bytes that the plane still brings come first. */
 static bool look_fin(struct xs_sock *s)
 {
+	/* The peer's process is gone, and all that it had written is read: as TCP ends then. */
+	if (s->complete && !xs_r_at_fin(&s->rx))
+		xs_r_segment(&s->rx, s->rx.epoch, 0, true, s->rx.c);
 	if (xs_r_at_fin(&s->rx)) {
 		s->eof = true;
 		if (!s->rx.frozen && !s->rx.asked)

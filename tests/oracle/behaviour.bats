@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # The behaviours that must be the kernel's on every plane. The plane is the one of the link's name:
-# 12-oracle.bats (kernel), 20-testplane.bats (test), 30-rdma.bats (rc).
+# 12-oracle.bats (kernel), 20-testplane.bats (test), 25-shm.bats (shm), 30-rdma.bats (rc).
 
 load lib
 

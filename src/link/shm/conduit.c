@@ -122,6 +122,17 @@ void xs_shm_conduit_destroy(struct xs_conduit *c)
 	xs_shm_conduit_drop(c);
 }
 
+/* A socket that has ended without a word is a process that has. */
+static enum xs_reason reason(struct xs_conduit *c)
+{
+	enum xs_reason why = (enum xs_reason)atomic_load(&c->failed);
+
+	if (why == XS_R_PEER_KILLED &&
+	    (!c->polled || atomic_load(&c->out.d->left) || atomic_load(&c->in.d->behind)))
+		why = XS_R_LINK_LOST;
+	return why;
+}
+
 static void bury(struct xs_work *w)
 {
 	struct xs_conduit *c = (struct xs_conduit *)((char *)w - offsetof(struct xs_conduit, work));
@@ -138,8 +149,9 @@ static void bury(struct xs_work *w)
 		xs_shm_drain(c);
 	}
 	set_state(c, XS_SHM_DOWN);
+	atomic_store(&c->in.d->left, 1);
 	xs_sys(__NR_shutdown, c->fd, SHUT_RDWR);
-	xs_link_down(c->link, (enum xs_reason)atomic_load(&c->failed));
+	xs_link_down(c->link, reason(c));
 }
 
 void xs_shm_fail(struct xs_conduit *c, enum xs_reason why)
@@ -164,7 +176,7 @@ static void hung_up(struct xs_fdwatch *w, uint32_t events)
 		(struct xs_conduit *)((char *)w - offsetof(struct xs_conduit, watch));
 
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		xs_shm_fail(c, XS_R_LINK_LOST);
+		xs_shm_fail(c, XS_R_PEER_KILLED);
 }
 
 /* --- the beginning ---------------------------------------------------------------------------- */

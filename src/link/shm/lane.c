@@ -35,7 +35,7 @@ static void wake(struct xs_conduit *c)
 
 	atomic_fetch_add_explicit(&c->wakes, 1, memory_order_relaxed);
 	if (r < 0 && r != -EAGAIN)
-		xs_shm_fail(c, XS_R_LINK_LOST);
+		xs_shm_fail(c, XS_R_PEER_KILLED);
 }
 
 /* The peer has granted what it doesn't have. */
@@ -85,6 +85,8 @@ int xs_shm_post(struct xs_conduit *c, enum xs_lane lane, const struct xs_seghdr 
 	xs_lock_drop(&c->lock);
 	if (sleeps)
 		wake(c);
+	if (room && atomic_load_explicit(&c->out.d->left, memory_order_relaxed))
+		xs_shm_fail(c, XS_R_LINK_LOST);
 	return room ? 0 : closed ? -ENOTCONN : overrun(c);
 }
 
@@ -168,7 +170,7 @@ static void take_wake(struct xs_conduit *c)
 	long r = xs_sys(__NR_recvfrom, c->fd, byte, sizeof(byte), MSG_DONTWAIT, NULL, NULL);
 
 	if (r == 0 || (r < 0 && r != -EAGAIN && r != -EINTR))
-		xs_shm_fail(c, XS_R_LINK_LOST);
+		xs_shm_fail(c, XS_R_PEER_KILLED);
 }
 
 void xs_shm_arm(struct xs_poller *p)

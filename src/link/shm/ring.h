@@ -44,9 +44,11 @@ static_assert(sizeof(struct xs_shm_slot) == XS_SHM_SLOT, "a slot is whole cache 
 struct xs_shm_dir {
 	/* written by the reader */
 	_Alignas(XS_SHM_LINE) _Atomic uint32_t armed;
+	_Atomic uint32_t left;			     /* it reads no more, of its own will */
 	_Alignas(XS_SHM_LINE) _Atomic uint64_t head; /* segments taken */
 	_Alignas(XS_SHM_LINE) _Atomic uint16_t done[XS_SHM_CHUNKS];
-	/* written by the writer */
+	/* written by the writer: it has taken bytes that aren't here yet */
+	_Alignas(XS_SHM_LINE) _Atomic uint32_t behind;
 	_Alignas(4096) struct xs_shm_slot slot[XS_SHM_SLOTS];
 	uint8_t chunk[XS_SHM_CHUNKS][XS_SHM_CHUNK];
 };

@@ -47,6 +47,11 @@ static uint64_t completed(struct xs_conduit *c, enum xs_lane lane)
 	return UINT64_MAX;
 }
 
+static void behind(struct xs_conduit *c, bool yes)
+{
+	atomic_store(&c->out.d->behind, yes);
+}
+
 static void info(struct xs_conduit *c, struct xs_link_info *i)
 {
 	i->plane = XS_PLANE_SHM;
@@ -85,6 +90,7 @@ const struct xs_carrier_ops xs_shm_ops = {
 	.completed = completed,
 	.inline_max = XS_SHM_CHUNK,
 	.rx_done = xs_shm_rx_done,
+	.behind = behind,
 	.info = info,
 	.disconnect = disconnect,
 	.destroy = xs_shm_conduit_destroy,
