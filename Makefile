@@ -97,7 +97,8 @@ $(O)/tests/unit/%: $(O)/tests/unit/%.o $(UNIT_LIBS)
 # Each folder of tests with programs brings its rules; the targets are named here.
 -include $(wildcard tests/*/rules.mk)
 PROGRAMS := $(if $(wildcard tests/oracle/rules.mk),oracle) \
-	$(if $(wildcard tests/bench/rules.mk),bench-programs) $(if $(wildcard tests/rc/rules.mk),rc-programs)
+	$(if $(wildcard tests/bench/rules.mk),bench-programs) $(if $(wildcard tests/rc/rules.mk),rc-programs) \
+	$(if $(wildcard tests/shm/rules.mk),shm-programs)
 
 .PRECIOUS: $(O)/%.o $(O)/tests/unit/%.o
 -include $(shell [ ! -d $(O) ] || find $(O) -name '*.d')

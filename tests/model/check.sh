@@ -65,6 +65,7 @@ hold sleeping|$nap|sleep.pml
 hold sleeping, a timeout|-DCALLS=1 -DARRIVALS=1 -DSPINS=0|sleep.pml
 hold sleeping, polls before the sleep|-DCALLS=1 -DARRIVALS=1 -DTIMEOUTS=0|sleep.pml
 loop sleeping: every circle polls|-DCALLS=1 -DARRIVALS=1 -DSPINS=0 -DTIMEOUTS=0|sleep.pml
+hold shared memory's wakes||shm.pml
 fail without [1] FIRST below R's position|-DWITHOUT=1
 fail without [2] an ACK implies SWITCHED|-DWITHOUT=2 -DR2S_LANES=2
 fail without [3] READY only after decoding|-DWITHOUT=3
@@ -132,6 +133,11 @@ fail sleep mutant 13: a poller takes the lead and leaves without a word|-DCALLS=
 fail sleep mutant 14: a leader sleeps on unarmed|$nap -DMUTANT=14|sleep.pml
 fail sleep mutant 15: the word given before the channels|-DCALLS=1 -DARRIVALS=1 -DTIMEOUTS=0 -DMUTANT=15|sleep.pml
 fail sleep mutant 16: an event taken off without the word|$nap -DMUTANT=16|sleep.pml
+fail shared memory mutant 1: no fence after a slot|-DMUTANT=1|shm.pml
+fail shared memory mutant 2: no poll after arming|-DMUTANT=2|shm.pml
+fail shared memory mutant 3: no fence after arming|-DMUTANT=3|shm.pml
+fail shared memory mutant 4: the word is taken, nobody woken|-DMUTANT=4|shm.pml
+fail shared memory mutant 5: armed once for all|-DMUTANT=5|shm.pml
 fail limit: unseen writer before CONFIRMED|-DFOREIGN=2
 fail limit: link dies, then a clean end|-DKILLS=1
 fail limit: both hand over, both twins full|$both -DFILL=2 -DN=6 -DW=4 -DK=5|both.sh
@@ -142,8 +148,8 @@ LIST
 short() { # by name, from the list above
 	runs | grep -E '^(hold (one upgrade|two epochs, (link death|small)|hand-over tried|sender exits\||sender killed, link death\||'\
 'writer handed over, tried|READY|resets, segments overtake, |both directions asked back\||'\
-'sleeping, one arrival)|fail (without \[([1-489]|1[46])\]|mutant [1-5]:|reset mutant [1-58]|return mutant [1-4]|'\
-'READY mutant [15]|sleep mutant ([12458]|1[25]):))'
+'shared memory|sleeping, one arrival)|fail (without \[([1-489]|1[46])\]|mutant [1-5]:|reset mutant [1-58]|return mutant [1-4]|'\
+'shared memory mutant|READY mutant [15]|sleep mutant ([12458]|1[25]):))'
 }
 
 long() { # minutes each
