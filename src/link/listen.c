@@ -43,14 +43,20 @@ static bool same(const struct xs_wire_addr *a, const struct xs_wire_addr *b)
 	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
 }
 
-/* The connections' rows say why nobody finds them: the last carrier's reason, if none is open. */
+/* The connections' rows say why nobody finds them, if no carrier is open. */
 static void tell(const struct listening *of)
 {
-	enum xs_reason why = of->why;
+	enum xs_reason why = XS_R_RULE;
+	bool open = false;
 
-	for (struct listening *w = all; w; w = w->next)
-		if (w->rdv && same(&w->addr, &of->addr))
-			why = XS_R_NONE;
+	for (struct listening *w = all; w; w = w->next) {
+		if (!same(&w->addr, &of->addr))
+			continue;
+		why = xs_pair_told(why, w->why);
+		open |= w->rdv != NULL;
+	}
+	if (open || why == XS_R_RULE)
+		why = XS_R_NONE;
 	xs_pair_ev->hidden(&of->addr, NULL, why);
 }
 
@@ -71,7 +77,7 @@ static void try_open(struct listening *w)
 		XS_LOG(INFO, "%s: found under port %u", ops->name, w->addr.port);
 		return;
 	}
-	w->never = why == XS_R_NO_DEVICE || why == XS_R_NO_LIBRARY;
+	w->never = why == XS_R_NO_DEVICE || why == XS_R_NO_LIBRARY || why == XS_R_SECCOMP;
 	XS_LOG(INFO, "%s: not found under port %u: %s", ops->name, w->addr.port,
 	       xs_reason_name(why));
 	if (w->never)
