@@ -16,7 +16,7 @@ plane() {
 	case ${BATS_TEST_FILENAME##*/} in
 	1*) echo kernel ;;
 	20* | 4*) echo test ;;
-	2[56]*) echo shm ;;
+	2[5-9]*) echo shm ;;
 	3*) echo rc ;;
 	*) echo "${XSHIM_TEST_PLANE:-kernel}" ;;
 	esac

@@ -74,7 +74,7 @@ static void try_carriers(struct xs_ask *a)
 	const struct sockaddr *peer = (const struct sockaddr *)&a->peer;
 	enum xs_reason why;
 
-	for (; xs_carriers[a->carrier]; a->carrier++) {
+	for (; xs_pair_in_order(a->turn, &a->carrier); a->turn++) {
 		why = xs_pair_carrier(a->carrier, local, peer);
 		if (!why) {
 			xs_dest_ask(a);
@@ -116,7 +116,7 @@ void xs_ask_begin(struct xs_ask *a)
 void xs_ask_next_carrier(struct xs_ask *a, enum xs_reason why)
 {
 	a->why = xs_pair_told(a->why, why);
-	a->carrier++;
+	a->turn++;
 	try_carriers(a);
 }
 

@@ -128,7 +128,7 @@ void xs_link_batch_end(struct xs_link *l);
 /* Any thread, no lock above XS_RANK_LANE: a full send queue has room again. */
 void xs_link_ready(struct xs_link *l);
 
-/* The carriers, in order of preference; the tests' library has its own list. */
+/* The carriers; `planes` says in which order they're tried. The tests' library has its own list. */
 extern const struct xs_carrier_ops *const xs_carriers[];
 
 #endif

@@ -105,6 +105,19 @@ enum xs_reason xs_pair_carrier(unsigned i, const struct sockaddr *local,
 	return xs_neg_find(i, &w);
 }
 
+bool xs_pair_in_order(unsigned turn, unsigned *carrier)
+{
+	const struct xs_conf_planes *p = &xs_config()->planes;
+
+	for (unsigned i = 0; i < p->n; i++)
+		for (unsigned c = 0; xs_carriers[c]; c++)
+			if ((unsigned)xs_carriers[c]->plane == p->order[i] && !turn--) {
+				*carrier = c;
+				return true;
+			}
+	return false;
+}
+
 /* Of two carriers' refusals the one that says more: what this machine lacks says nothing where
  * another carrier got further. */
 enum xs_reason xs_pair_told(enum xs_reason had, enum xs_reason now)

@@ -21,6 +21,7 @@ struct xs_ask {
 	enum xs_ask_state state;
 	void *user; /* with a reference */
 	struct sockaddr_storage local, peer;
+	unsigned turn;	    /* in the order of `planes` */
 	unsigned carrier;   /* index into xs_carriers */
 	enum xs_reason why; /* the last carrier's refusal */
 	struct xs_dest *dest;
@@ -52,6 +53,8 @@ void xs_pair_addr(const struct sockaddr_storage *ss, struct xs_wire_addr *w);
 /* May this carrier serve the connection? */
 enum xs_reason xs_pair_carrier(unsigned i, const struct sockaddr *local,
 			       const struct sockaddr *peer);
+/* The carriers in the order that `planes` names them. False: no more. */
+bool xs_pair_in_order(unsigned turn, unsigned *carrier);
 /* Which of two carriers' refusals is told; RULE: none. */
 enum xs_reason xs_pair_told(enum xs_reason had, enum xs_reason now);
 
