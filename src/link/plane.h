@@ -68,6 +68,8 @@ struct xs_chan_events {
 struct xs_chan_ops {
 	const char *name;
 	enum xs_plane_id plane;
+	/* The end of the peer's process is the channel's: `dead` follows soon. */
+	bool tells_end;
 
 	/* --- sending direction ------------------------------------------------------------------
 	 */

@@ -275,10 +275,11 @@ static uint64_t rx_ack(struct xs_chan *c, uint16_t epoch, uint64_t offset)
 }
 
 /* --- the operations: the same for each plane, but for its name ------------------------------- */
-#define OPS(plane_, name_)                      \
+#define OPS(plane_, name_, tells_end_)          \
 	[plane_] = {                            \
 		.name = (name_),                \
 		.plane = (plane_),              \
+		.tells_end = (tells_end_),      \
 		.tx_open = xs_segtx_open,       \
 		.tx_room = xs_segtx_room,       \
 		.idle = xs_segtx_idle,          \
@@ -303,7 +304,7 @@ static uint64_t rx_ack(struct xs_chan *c, uint16_t epoch, uint64_t offset)
 	}
 
 const struct xs_chan_ops xs_segchan_ops[XS_PLANES] = {
-	OPS(XS_PLANE_RC, "rc"),
-	OPS(XS_PLANE_SHM, "shm"),
-	OPS(XS_PLANE_TEST, "test"),
+	OPS(XS_PLANE_RC, "rc", false),
+	OPS(XS_PLANE_SHM, "shm", true),
+	OPS(XS_PLANE_TEST, "test", false),
 };

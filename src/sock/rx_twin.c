@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "base/log.h"
 #include "base/real.h"
 #include "sock/conn.h"
@@ -143,6 +144,12 @@ static bool look_bytes(struct xs_sock *s, struct xs_return_frame *f, size_t n)
 	return true;
 }
 
+/* How long a plane may take to bring what it has, or to say that nothing more comes. */
+static uint64_t grace_ms(const struct xs_sock *s)
+{
+	return s->rx.linked && xs_chan_ops(s->chan)->tells_end ? xs_conf.return_ms : FIN_GRACE_MS;
+}
+
 /* A FIN at X. Bytes that the plane still brings come first. */
 static bool look_fin(struct xs_sock *s)
 {
@@ -159,7 +166,7 @@ static bool look_fin(struct xs_sock *s)
 	}
 	if (!s->twin_fin_at)
 		s->twin_fin_at = xs_now_ns();
-	if (xs_now_ns() - s->twin_fin_at < FIN_GRACE_MS * XS_NS_PER_MS) {
+	if (xs_now_ns() - s->twin_fin_at < grace_ms(s) * XS_NS_PER_MS) {
 		xs_drive_in(s, FIN_GRACE_MS);
 		return false;
 	}
