@@ -210,8 +210,11 @@ struct xs_conduit *xs_shm_conduit_new(int fd, uid_t uid, struct xs_shm_area *are
 	c->work.fn = bury;
 	c->timer.fn = gave_up;
 	c->watch = (struct xs_fdwatch){.fd = fd, .fn = hung_up};
-	c->poller = (struct xs_poller){
-		.fd = fd, .poll = xs_shm_poll, .arm = xs_shm_arm, .disarm = xs_shm_disarm};
+	c->poller = (struct xs_poller){.fd = fd,
+				       .cheap = true,
+				       .poll = xs_shm_poll,
+				       .arm = xs_shm_arm,
+				       .disarm = xs_shm_disarm};
 	c->next = all;
 	all = c;
 	xs_timer_set(&c->timer, xs_now_ns() + ANSWER_NS);
