@@ -17,6 +17,7 @@
 #define WORTH (FULL / 4)
 #define PROBE_EVERY 32u
 #define BUSY_NS XS_NS_PER_MS
+#define BUSY_MOST_NS XS_NS_PER_S
 #define CHEAP_POLLS 16u	  /* in a turn, where nothing but memory is looked at */
 #define SIGNALS_EVERY 64u /* turns: far below a millisecond */
 #define LOOK_EVERY \
@@ -24,7 +25,7 @@
 
 static __thread unsigned pay = FULL / 2;
 static __thread unsigned skipped;
-static _Atomic uint64_t busy_until;
+static _Atomic uint64_t busy_until, busy_ns = BUSY_NS;
 static _Atomic unsigned dear; /* pollers that aren't cheap */
 
 static bool signal_pending(void)
@@ -62,6 +63,21 @@ bool xs_spin(bool (*done)(void *arg), void *arg)
 	return look(done, arg) || xs_spin_on(done, arg);
 }
 
+/* More threads want to run than there are processors. Each try costs up to a scheduler's slice, so
+ * as long as that goes on they become rare. */
+static void stay_away(uint64_t now, uint64_t tried)
+{
+	uint64_t until = atomic_load_explicit(&busy_until, memory_order_relaxed);
+	uint64_t ns = 2 * atomic_load_explicit(&busy_ns, memory_order_relaxed);
+
+	if (tried - until > BUSY_MOST_NS)
+		ns = BUSY_NS;
+	else if (ns > BUSY_MOST_NS)
+		ns = BUSY_MOST_NS;
+	atomic_store_explicit(&busy_ns, ns, memory_order_relaxed);
+	atomic_store_explicit(&busy_until, now + ns, memory_order_relaxed);
+}
+
 /* A turn's polls. True: over. */
 static bool burst(unsigned polls, bool (*done)(void *arg), void *arg)
 {
@@ -94,7 +110,7 @@ bool xs_spin_on(bool (*done)(void *arg), void *arg)
 		}
 		now = xs_now_ns();
 		if (now - before > late) {
-			atomic_store_explicit(&busy_until, now + BUSY_NS, memory_order_relaxed);
+			stay_away(now, before);
 			break;
 		}
 		if (i % SIGNALS_EVERY == 0 && signal_pending())
