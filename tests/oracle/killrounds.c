@@ -3,7 +3,8 @@
  * Processes that write two streams and end at any moment: by exit, by close, by SIGKILL, some of
  * them after they were stopped for a while. What arrives is the beginning of what was written (by
  * SHA-256), and end-of-file comes only behind all that was accepted: from a killed process a reset
- * is right too. Args: rounds, seed.
+ * is right too. Every other round begins on the wanted plane, however slow the machine; the rest
+ * may end at any moment of the way there. Args: rounds, seed.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +26,7 @@ static struct {
 } * shared;
 
 struct reading {
-	int fd, slow;
+	int fd, slow, warm;
 	pthread_t thread;
 	uint64_t got;
 	int err, false_bytes;
@@ -48,6 +49,11 @@ static long rounds(void)
 	return strtol(oracle_arg(1, "20"), NULL, 0);
 }
 
+static int is_warm(long round)
+{
+	return round % 2 == 0;
+}
+
 /* --- the one who reads ------------------------------------------------------------------------ */
 
 static void pause_us(uint64_t us)
@@ -67,6 +73,8 @@ static void *reader(void *arg)
 	int stream = -1;
 	ssize_t n;
 
+	if (r->warm)
+		warm_echo(r->fd);
 	sha256_start(&is);
 	sha256_start(&should);
 	while ((n = recv(r->fd, buf, sizeof(buf), 0)) > 0) {
@@ -117,6 +125,7 @@ static void server(void)
 		for (int j = 0; j < STREAMS; j++) {
 			r[j].fd = (int)MUST(accept(listener, NULL, NULL));
 			r[j].slow = what >= HOWS;
+			r[j].warm = is_warm(i);
 			pthread_create(&r[j].thread, NULL, reader, &r[j]);
 		}
 		for (int j = 0; j < STREAMS; j++)
@@ -156,13 +165,15 @@ static void write_some(int fd, int stream, uint64_t *state)
 		get_all(fd, buf, WORD);
 }
 
-static void child(int port, enum how how, uint64_t seed, uint64_t us)
+static void child(int port, int warm, enum how how, uint64_t seed, uint64_t us)
 {
 	int fd[STREAMS];
 	uint64_t until;
 
 	for (int i = 0; i < STREAMS; i++)
 		fd[i] = oracle_dial(port);
+	for (int i = 0; i < STREAMS && warm; i++)
+		warm_ping(fd[i]);
 	shared->connected = 1;
 	until = now_us() + us;
 	do
@@ -177,7 +188,7 @@ static void child(int port, enum how how, uint64_t seed, uint64_t us)
 	exit(0);
 }
 
-static void one_round(int port, enum how how, uint64_t *state)
+static void one_round(int port, int warm, enum how how, uint64_t *state)
 {
 	uint64_t us = next_random(state) % MOST_US, seed = next_random(state);
 	pid_t pid;
@@ -188,7 +199,7 @@ static void one_round(int port, enum how how, uint64_t *state)
 	tell_num(how + (next_random(state) % 3 ? 0 : HOWS));
 	pid = fork();
 	if (!pid)
-		child(port, how, seed, how == STOP_AND_EXIT ? us + 10000 : us);
+		child(port, warm, how, seed, how == STOP_AND_EXIT ? us + 10000 : us);
 	while (!shared->connected)
 		pause_us(100);
 	pause_us(us);
@@ -209,7 +220,7 @@ static void client(void)
 	int port = (int)hear_num();
 
 	for (long i = 0; i < rounds(); i++)
-		one_round(port, (enum how)(next_random(&state) % HOWS), &state);
+		one_round(port, is_warm(i), (enum how)(next_random(&state) % HOWS), &state);
 	say("done");
 }
 
