@@ -187,7 +187,7 @@ static void paired(void *user, struct xs_chan *c, const uint8_t *secret)
 		xs_s_link_up(&s->tx);
 		xs_r_link_up(&s->rx);
 		xs_heirs_begin(s);
-		if (s->row)
+		if (s->row && s->named) /* else its last line is being printed */
 			xs_stats_pair(s->row, xs_chan_ops(c)->id(c), base->link_id,
 				      XS_WIRE_VERSION);
 		XS_LOG(INFO, "fd=%d paired over %s link %llu", s->fd, base->ops->name,
