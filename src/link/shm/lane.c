@@ -28,6 +28,12 @@ static struct xs_conduit *of(struct xs_poller *p)
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
+/* What the socket says of the other end; an error of our own, no memory say, proves nothing. */
+static enum xs_reason ended(long r)
+{
+	return r == 0 || r == -EPIPE || r == -ECONNRESET ? XS_R_PEER_KILLED : XS_R_LINK_LOST;
+}
+
 /* A socket that's full holds a wake that hasn't been read. */
 static void wake(struct xs_conduit *c)
 {
@@ -35,7 +41,7 @@ static void wake(struct xs_conduit *c)
 
 	atomic_fetch_add_explicit(&c->wakes, 1, memory_order_relaxed);
 	if (r < 0 && r != -EAGAIN)
-		xs_shm_fail(c, XS_R_PEER_KILLED);
+		xs_shm_fail(c, ended(r));
 }
 
 /* The peer has granted what it doesn't have. */
@@ -170,7 +176,7 @@ static void take_wake(struct xs_conduit *c)
 	long r = xs_sys(__NR_recvfrom, c->fd, byte, sizeof(byte), MSG_DONTWAIT, NULL, NULL);
 
 	if (r == 0 || (r < 0 && r != -EAGAIN && r != -EINTR))
-		xs_shm_fail(c, XS_R_PEER_KILLED);
+		xs_shm_fail(c, ended(r));
 }
 
 void xs_shm_arm(struct xs_poller *p)
