@@ -127,7 +127,7 @@ static bool examine(struct xs_ep_set *set, struct xs_ep_item *it, bool edge, uin
 	if (managed && !it->converted) {
 		xs_ep_count(set, it);
 		xs_ep_convert(set, it);
-		if (!it->converted && atomic_load(&set->fast))
+		if (!it->converted && xs_ep_anybody(set))
 			xs_ep_list(it, edge); /* it couldn't be yet */
 	}
 	*mask = it->converted ? xs_ep_mask(it, edge || !(it->events & EPOLLET)) : 0;

@@ -235,7 +235,6 @@ static void take_wish(struct xs_ep_item *it)
 		xs_ep_set_aside(it);
 	else
 		xs_ep_take_events(it, &it->wish);
-	it->removed = it->wish_out;
 }
 
 /* Lists, index and waiters are made anew: another thread may have been about to change them. All
@@ -246,8 +245,8 @@ static void reset(struct xs_ep_set *set)
 	xs_lock_init(&set->ready, XS_RANK_LEAF);
 	set->sleepers = NULL;
 	set->inherited = true;
-	atomic_store(&set->fast, 0); /* other threads' */
-	atomic_store(&set->noting, 0);
+	for (int i = 0; i < XS_EP_INSIDE; i++) /* other threads */
+		atomic_store(&set->inside[i], NULL);
 	atomic_store(&set->notes_n, 0);
 	atomic_store(&set->sleeping, 0);
 	atomic_store(&set->gate, false);
@@ -267,7 +266,7 @@ static void reset(struct xs_ep_set *set)
 		if (!it)
 			continue;
 		it->listed = false;
-		atomic_store(&it->busy, false);
+		atomic_store(&it->busy, NULL);
 		take_wish(it);
 		xs_ep_index_add(it);
 		if (it->obj->kind != XS_FD_SOCK)

@@ -46,6 +46,7 @@ static struct xs_ep_item *prepare(struct xs_ep_set *set, int fd, struct xs_obj *
 
 void xs_ep_take_events(struct xs_ep_item *it, const struct epoll_event *ev)
 {
+	it->removed = false;
 	it->events = ev->events | EPOLLERR | EPOLLHUP;
 	it->data = ev->data;
 	atomic_store(&it->exclusive, (ev->events & EPOLLEXCLUSIVE) != 0);
@@ -72,7 +73,7 @@ static void retire(struct xs_ep_set *set, struct xs_ep_item *it)
 {
 	it->hash_next = set->limbo;
 	set->limbo = it;
-	if (atomic_load(&set->fast) || atomic_load(&set->noting))
+	if (xs_ep_anybody(set))
 		return;
 	while ((it = set->limbo)) {
 		set->limbo = it->hash_next;
@@ -136,7 +137,6 @@ static int add_again(struct xs_ep_set *set, struct xs_ep_item *it, const struct 
 	}
 	if (r)
 		return r;
-	it->removed = false;
 	xs_ep_take_events(it, ev);
 	if (rests)
 		xs_ep_rests(set, it);
@@ -192,7 +192,7 @@ static int modify(struct xs_ep_set *set, int epfd, int fd, struct epoll_event *e
 	uint32_t had;
 	int r = 0;
 
-	if (it && it->removed)
+	if (it && it->removed && it->converted) /* else the kernel knows: see ep_fast.c */
 		return ev->events & EPOLLEXCLUSIVE ? -EINVAL : -ENOENT;
 	if (!it || !it->converted || ev->events & EPOLLEXCLUSIVE) {
 		r = control(epfd, EPOLL_CTL_MOD, fd, ev);
@@ -250,14 +250,14 @@ static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_eve
 	struct xs_ep_item *it = xs_ep_at(set, fd);
 	int r;
 
-	if (it && it->removed)
+	if (it && it->removed && it->converted)
 		return -ENOENT;
 	if (it && it->obj->kind == XS_FD_SOCK && !it->orphan)
 		r = take_out(set, it, epfd);
 	else
 		r = control(epfd, EPOLL_CTL_DEL, fd, ev);
-	if (it && !r && it->removed)
-		return 0;
+	if (it && it->removed)
+		return r;
 	if (it && (!r || r == -ENOENT) && !it->orphan)
 		*left = xs_ep_forget(set, it);
 	return r;

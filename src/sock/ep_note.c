@@ -6,25 +6,23 @@
  * on the set: it's written down here, without the lock, and whoever takes the set's lock next takes
  * it in first (xs_ep_lock).
  *
- * Who takes the lock closes the gate and then waits until nobody is inside; who notes counts itself
- * in and then looks at the gate: one of the two sees the other. A thread that noted looks for
+ * Who takes the lock closes the gate and then waits until nobody is inside; who notes comes in
+ * and then looks at the gate: one of the two sees the other. A thread that noted looks for
  * sleepers on the set afterwards; a sleeper announces itself and then takes the lock: one of the
  * two takes the note in before the sleep. A record is marked busy while it's written; a second
  * thread goes the other way. A handler may jump out of here: what was begun is then finished by
  * unwinding.
  */
 #include "base/crit.h"
-#include "base/rawsys.h"
 #include "base/unwind.h"
 #include "sock/epollset.h"
 
-#define PATIENCE 1000 /* yields; a thread inside may be the one that we have interrupted */
-
 struct note {
 	struct xs_ep_set *set;
-	struct xs_ep_item *it; /* marked busy by us */
+	struct xs_ep_item *it; /* maybe grabbed */
 	struct epoll_event ev;
-	bool out, begun;
+	bool out;
+	_Atomic bool begun;
 };
 
 /* What the program has asked for: is it out of the set? */
@@ -36,17 +34,16 @@ bool xs_ep_out(const struct xs_ep_item *it)
 static void leave(void *arg)
 {
 	struct note *n = arg;
-	uint32_t inside = atomic_load(&n->set->noting);
 
-	if (n->begun) { /* again from the start: it may have been half done */
+	if (atomic_load(&n->begun)) { /* again from the start: it may have been half done */
 		n->it->wish = n->ev;
 		n->it->wish_out = n->out;
 		atomic_store(&n->it->noted, true);
+		atomic_store(&n->begun, false);
 	}
 	if (n->it)
-		atomic_store(&n->it->busy, false);
-	while (inside && !atomic_compare_exchange_weak(&n->set->noting, &inside, inside - 1))
-		; /* 0: a handler has forked, and this is its child */
+		xs_ep_let_go(n->it, n);
+	xs_ep_go_out(n->set, n);
 }
 
 static bool plain(const struct xs_ep_set *set, int op, const struct epoll_event *ev)
@@ -86,14 +83,29 @@ static bool write_down(struct note *n, int op, int fd)
 {
 	struct xs_ep_item *it = xs_ep_at(n->set, fd);
 
-	if (!it || !atomic_load_explicit(&it->resting, memory_order_relaxed) ||
-	    atomic_exchange(&it->busy, true))
+	if (!it || !atomic_load_explicit(&it->resting, memory_order_relaxed))
 		return false;
 	n->it = it;
-	if (!fits(n->set, it, op, fd) || !listed(n->set, it))
+	if (!xs_ep_grab(it, n) || !fits(n->set, it, op, fd) || !listed(n->set, it))
 		return false;
-	n->begun = true;
+	atomic_store(&n->begun, true);
 	return true;
+}
+
+/* Set's lock. */
+static void take_in(struct xs_ep_set *set, int fd)
+{
+	struct xs_ep_item *it = fd < 0 ? NULL : xs_ep_at(set, fd);
+
+	if (it && !atomic_load(&it->busy) && atomic_exchange(&it->noted, false))
+		xs_ep_apply(set, it);
+}
+
+/* Somebody sleeps on the set; or, while we were interrupted, the last item that's ours has gone and
+ * nobody takes notes in any more, or a handler has forked and this is its child. */
+static bool must_tell(struct xs_ep_set *set)
+{
+	return atomic_load(&set->sleeping) || !atomic_load(&set->managed) || set->inherited;
 }
 
 bool xs_ep_note(struct xs_ep_set *set, int op, int fd, const struct epoll_event *ev)
@@ -105,17 +117,17 @@ bool xs_ep_note(struct xs_ep_set *set, int op, int fd, const struct epoll_event 
 
 	if (!atomic_load_explicit(&set->resting, memory_order_relaxed))
 		return false;
-	atomic_fetch_add(&set->noting, 1);
 	xs_unwind_push(&undo, leave, &n);
-	done = plain(set, op, ev);
+	done = xs_ep_come_in(set, &n) && plain(set, op, ev);
 	if (done && !n.out)
 		n.ev = *ev;
 	done = done && write_down(&n, op, fd);
-	xs_unwind_pop(&undo);
 	leave(&n);
-	if (done && atomic_load(&set->sleeping)) {
+	xs_unwind_pop(&undo);
+	if (done && must_tell(set)) {
 		xs_crit_enter(&cs);
 		xs_ep_lock(set);
+		take_in(set, fd); /* a child's list is empty */
 		xs_ep_unlock(set);
 		xs_crit_leave(&cs);
 	}
@@ -123,24 +135,9 @@ bool xs_ep_note(struct xs_ep_set *set, int op, int fd, const struct epoll_event 
 }
 
 /* --- taking them in; the set's lock ---------- */
-static bool alone(struct xs_ep_set *set)
-{
-	for (int i = 0; i < PATIENCE && atomic_load(&set->noting); i++)
-		xs_sys(__NR_sched_yield);
-	return !atomic_load(&set->noting);
-}
-
-static void take_in(struct xs_ep_set *set, int fd)
-{
-	struct xs_ep_item *it = fd < 0 ? NULL : xs_ep_at(set, fd);
-
-	if (it && !atomic_load(&it->busy) && atomic_exchange(&it->noted, false))
-		xs_ep_apply(set, it);
-}
-
 static void take_all(struct xs_ep_set *set)
 {
-	bool all = alone(set);
+	bool all = xs_ep_alone(set);
 	uint32_t n = atomic_load(&set->notes_n);
 
 	for (uint32_t i = 0; i < n && i < XS_EP_NOTES; i++)
@@ -155,7 +152,7 @@ XS_NO_TSA void xs_ep_lock(struct xs_ep_set *set)
 	if (!atomic_load_explicit(&set->resting, memory_order_relaxed))
 		return;
 	atomic_store(&set->gate, true);
-	if (atomic_load(&set->noting) || atomic_load(&set->notes_n))
+	if (xs_ep_anybody(set) || atomic_load(&set->notes_n))
 		take_all(set);
 }
 

@@ -95,10 +95,10 @@ static void begin(struct xs_ep_set *set, int fd)
 	xs_lock_take(&set->lock);
 	atomic_store(&set->fd, fd);
 	atomic_store(&set->managed, 0);
-	atomic_store(&set->fast, 0);
 	atomic_store(&set->locked, false);
 	atomic_store(&set->resting, false);
-	atomic_store(&set->noting, 0);
+	for (int i = 0; i < XS_EP_INSIDE; i++)
+		atomic_store(&set->inside[i], NULL);
 	atomic_store(&set->notes_n, 0);
 	for (unsigned i = 0; i < XS_EP_NOTES; i++)
 		atomic_store(&set->notes[i], -1);

@@ -45,6 +45,7 @@
 #define XS_EP_PRIVATE ((uint32_t)(EPOLLET | EPOLLONESHOT | EPOLLWAKEUP | EPOLLEXCLUSIVE))
 #define XS_EP_KICK 0xfffffffeu /* token indices that aren't items */
 #define XS_EP_WAKE 0xffffffffu
+#define XS_EP_INSIDE 8	/* threads in an epoll_ctl without the lock; more take it */
 #define XS_EP_NOTES 64u /* a set of more changes between two waits takes the lock for the rest */
 
 struct xs_sleeper;
@@ -68,7 +69,8 @@ struct xs_ep_item {
 	uint32_t form;	      /* the kernel item's bits */
 	_Atomic bool counted; /* in set->managed */
 	_Atomic bool orphan, exclusive;
-	_Atomic bool busy; /* in an epoll_ctl without the lock (ep_fast.c, ep_note.c) */
+	/* Who is at it in an epoll_ctl without the lock (ep_fast.c, ep_note.c). */
+	_Atomic(const void *) busy;
 	/* ep_note.c's: at rest when last seen; what the program has asked for since. */
 	_Atomic bool resting, noted;
 	bool wish_out;
@@ -109,12 +111,13 @@ struct xs_ep_set {
 	uint32_t random;	  /* upper half of the tokens */
 	struct xs_ep_items items; /* by index */
 	struct xs_ep_table by_fd;
-	_Atomic uint32_t fast; /* threads inside an epoll_ctl without the lock */
-	_Atomic bool locked;   /* there are to be none */
-	/* ep_note.c's: some item is or was at rest; who holds the lock takes notes in; threads that
-	 * write one; descriptors with notes, -1: none. */
+	/* Who is inside an epoll_ctl without the lock (ep_fast.c, ep_note.c). */
+	_Atomic(const void *) inside[XS_EP_INSIDE];
+	_Atomic bool locked; /* nothing is ep_fast.c's any more */
+	/* ep_note.c's: some item is or was at rest; who holds the lock takes notes in; descriptors
+	 * with notes, -1: none. */
 	_Atomic bool resting, gate;
-	_Atomic uint32_t noting, notes_n;
+	_Atomic uint32_t notes_n;
 	_Atomic int notes[XS_EP_NOTES];
 	struct xs_ep_items holes; /* free indices below items.n */
 	struct xs_ep_item *limbo; /* forgotten, and maybe still looked at (ep_fast.c) */
@@ -186,6 +189,16 @@ void xs_ep_set_aside(struct xs_ep_item *it);
 /* The whole call, without the lock; false: it has to be the other way. */
 bool xs_ep_fast_ctl(struct xs_ep_set *set, int epfd, int op, int fd, struct epoll_event *ev,
 		    int *r);
+/* Counts the thread in, by an address in its frame; false: too many are inside. A handler may jump
+ * out anywhere, so the way out can be gone twice, and by who never came in. */
+bool xs_ep_come_in(struct xs_ep_set *set, const void *who);
+void xs_ep_go_out(struct xs_ep_set *set, const void *who);
+bool xs_ep_anybody(const struct xs_ep_set *set);
+/* Waits a while until nobody is inside; false: somebody is. */
+bool xs_ep_alone(const struct xs_ep_set *set);
+/* The record for one of them, and back; the same rules. */
+bool xs_ep_grab(struct xs_ep_item *it, const void *who);
+void xs_ep_let_go(struct xs_ep_item *it, const void *who);
 /* From now on every epoll_ctl of the set takes the lock; false: a thread is still inside one that
  * doesn't. Set's lock. */
 bool xs_ep_lock_down(struct xs_ep_set *set);

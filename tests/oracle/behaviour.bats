@@ -214,6 +214,13 @@ setup() {
 	same_as_kernel epchurn
 }
 
+@test "a set may be changed by dozens between two waits, by threads, and by handlers that jump" {
+	local how
+	for how in random threads jumps; do
+		same_as_kernel epnotes $how
+	done
+}
+
 @test "what came while a socket was out of its set is reported when it's put back" {
 	same_as_kernel epaside
 }
