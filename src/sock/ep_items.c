@@ -134,6 +134,8 @@ static int add_again(struct xs_ep_set *set, struct xs_ep_item *it, const struct 
 	if (!rests) {
 		xs_ep_drop(set, it);
 		r = control(epfd, EPOLL_CTL_ADD, it->fd, ev);
+		if (r == -EEXIST && set->inherited) /* the owner's, at rest */
+			r = control(epfd, EPOLL_CTL_MOD, it->fd, ev);
 	}
 	if (r)
 		return r;
@@ -256,9 +258,7 @@ static int remove_item(struct xs_ep_set *set, int epfd, int fd, struct epoll_eve
 		r = take_out(set, it, epfd);
 	else
 		r = control(epfd, EPOLL_CTL_DEL, fd, ev);
-	if (it && it->removed)
-		return r;
-	if (it && (!r || r == -ENOENT) && !it->orphan)
+	if (it && !it->removed && (!r || r == -ENOENT) && !it->orphan)
 		*left = xs_ep_forget(set, it);
 	return r;
 }

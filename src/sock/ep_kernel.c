@@ -226,7 +226,7 @@ void xs_ep_drop(struct xs_ep_set *set, struct xs_ep_item *it)
 
 	atomic_store(&it->resting, false);
 	xs_ep_uncount(set, it);
-	if (it->converted)
+	if (it->converted && !(set->inherited && it->removed)) /* the owner may put it back */
 		control(set, EPOLL_CTL_DEL, it->fd, &ev);
 	it->converted = false;
 }

@@ -216,7 +216,7 @@ setup() {
 
 @test "a set may be changed by dozens between two waits, by threads, and by handlers that jump" {
 	local how
-	for how in random threads jumps; do
+	for how in random forks threads jumps; do
 		same_as_kernel epnotes $how
 	done
 }

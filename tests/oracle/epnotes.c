@@ -2,8 +2,8 @@
 /*
  * Changes of a set by the dozen between two waits, of connections that have moved: no call's
  * result, and no wait's, differs from what the calls before it say. random: one
- * thread; threads: two change the set while a third waits; jumps: a handler changes the set too,
- * and jumps out.
+ * thread; forks: its children look at the set; threads: two change the set while a third waits;
+ * jumps: a handler changes the set too, and jumps out.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -170,6 +170,24 @@ static void one(int rare)
 		oracle_return(s->fd);
 }
 
+static void forked(void)
+{
+	pid_t child;
+	int status;
+
+	look(); /* what's reported once is the child's or ours: not both's */
+	for (int i = 0; i < pairs; i++)
+		if (!(sock[i].events & EPOLLONESHOT))
+			control(sock[i].in ? EPOLL_CTL_DEL : EPOLL_CTL_ADD, &sock[i], EPOLLIN);
+	child = (pid_t)MUST(fork());
+	if (!child) {
+		look();
+		_exit(failed ? 1 : 0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0, "child %x", status);
+	look();
+}
+
 static void randomly(int n)
 {
 	for (int i = 0; i < n && failed < 5; i++) {
@@ -178,6 +196,8 @@ static void randomly(int n)
 			for (int k = 0; k < pairs; k++)
 				control(sock[k].in ? EPOLL_CTL_DEL : EPOLL_CTL_ADD, &sock[k],
 					EPOLLIN);
+		if (i % 5000 == 4999 && !strcmp(oracle_arg(1, "random"), "forks"))
+			forked();
 	}
 	look();
 }
