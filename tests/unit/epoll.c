@@ -161,9 +161,12 @@ static void test_inherited(void)
 	struct xs_sock *s = make(false);
 	int set = set_of(s, EPOLLIN);
 	struct epoll_event ev = {.events = EPOLLIN};
+	struct xs_crit cs;
 
 	CHECK_EQ(xs_ep_obstacle(s), 0);
+	xs_crit_enter(&cs); /* as all of a fork */
 	xs_ep_fork_child();
+	xs_crit_leave(&cs);
 	CHECK_EQ(xs_ep_obstacle(s), XS_R_EPOLL_SET);
 	CHECK_EQ(xs_ep_ctl(set, EPOLL_CTL_DEL, s->fd, &ev), 0);
 	CHECK_EQ(xs_ep_obstacle(s), 0);

@@ -25,7 +25,13 @@ static void rx_close(struct xs_chan *c, size_t keep)
 	held = keep;
 }
 
-static const struct xs_chan_ops ops = {.name = "fake", .rx_avail = rx_avail, .rx_close = rx_close};
+static void idle(struct xs_chan *c)
+{
+	(void)c;
+}
+
+static const struct xs_chan_ops ops = {
+	.name = "fake", .rx_avail = rx_avail, .rx_close = rx_close, .idle = idle};
 static struct xs_chan_base chan = {.ops = &ops};
 
 struct case_ {
