@@ -108,11 +108,18 @@ static int poll_all(void)
 	return n;
 }
 
-static int arm_all(void)
+static void arm_all(void)
 {
+	int left = 4 * BATCH;
+
 	for (struct xs_poller *p = pollers; p; p = p->next)
 		p->arm(p);
-	return poll_all();
+	while (poll_all() && --left)
+		; /* what came before tells nobody any more */
+	if (left)
+		return;
+	tell_leader(); /* there's no end to it: nobody sleeps yet */
+	xs_progress_ring();
 }
 
 static void disarm_fired(void)
@@ -336,9 +343,7 @@ bool xs_lead_take(struct xs_sleeper *s)
 	}
 	atomic_store(&leader, s);
 	unfollow(s);
-	xs_lock_take(&poll_lock);
-	arm_all();
-	xs_lock_drop(&poll_lock);
+	xs_lead_rearm();
 	return true;
 }
 

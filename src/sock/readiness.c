@@ -27,6 +27,16 @@ bool xs_managed(const struct xs_sock *s)
 	return atomic_load_explicit(&s->managed, memory_order_seq_cst) != 0;
 }
 
+bool xs_outlives(struct xs_sock *s)
+{
+	bool channel;
+
+	xs_conn_enter(s);
+	channel = s->chan != NULL;
+	xs_conn_leave_quiet(s);
+	return channel;
+}
+
 static unsigned twin_now(struct xs_sock *s, unsigned want)
 {
 	struct pollfd p = {.fd = s->fd, .events = (short)want};

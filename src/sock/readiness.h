@@ -27,6 +27,8 @@ unsigned xs_ready(struct xs_sock *s, unsigned want);
  * the old answer.
  */
 bool xs_managed(const struct xs_sock *s);
+/* Its twin may stay open behind the program's last close. */
+bool xs_outlives(struct xs_sock *s);
 
 /*
  * What a sleeper on the *twin* must watch while managed (design 6, kernel item). In sets: the bits
