@@ -36,6 +36,18 @@ uint64_t bench_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t bench_cpu_ns(pid_t other)
+{
+	struct timespec used = {0}, theirs = {0};
+	clockid_t clock;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	if (other && (clock_getcpuclockid(other, &clock) != 0 || clock_gettime(clock, &theirs) < 0))
+		bench_die("no process %d", (int)other);
+	return (uint64_t)(used.tv_sec + theirs.tv_sec) * 1000000000u +
+	       (uint64_t)(used.tv_nsec + theirs.tv_nsec);
+}
+
 /* Written once, so that no page fault falls into the measured part. */
 void *bench_alloc(size_t size)
 {
@@ -52,6 +64,7 @@ void bench_samples_init(struct bench_samples *samples, size_t room)
 	samples->ns = bench_alloc(room * sizeof(*samples->ns));
 	samples->room = room;
 	samples->used = 0;
+	samples->cpu_ns = 0;
 }
 
 void bench_samples_add(struct bench_samples *samples, uint64_t ns)
@@ -79,10 +92,10 @@ void bench_samples_print(struct bench_samples *samples, uint64_t elapsed_ns)
 		sum += (double)samples->ns[i];
 	qsort(samples->ns, count, sizeof(*samples->ns), compare_ns);
 	printf("{\"mean_us\": %.2f, \"p50_us\": %.2f, \"p99_us\": %.2f, \"count\": %zu, "
-	       "\"ops_s\": %.0f}\n",
+	       "\"ops_s\": %.0f, \"cpu_s\": %.4f}\n",
 	       sum / (double)count / 1e3, (double)samples->ns[count / 2] / 1e3,
 	       (double)samples->ns[count * 99 / 100] / 1e3, count,
-	       (double)count * 1e9 / (double)elapsed_ns);
+	       (double)count * 1e9 / (double)elapsed_ns, (double)samples->cpu_ns / 1e9);
 	fflush(stdout);
 }
 
@@ -118,8 +131,10 @@ enum bench_wait bench_wait_from(const char *name)
 		return BENCH_EPOLL;
 	if (strcmp(name, "yield") == 0)
 		return BENCH_YIELD;
+	if (strcmp(name, "spin") == 0)
+		return BENCH_SPIN;
 	errno = 0;
-	bench_die("--wait is block (or event), epoll or yield, not '%s'", name);
+	bench_die("--wait is block (or event), epoll, yield or spin, not '%s'", name);
 }
 
 static struct addrinfo *resolve(const char *host, const char *port, int flags)

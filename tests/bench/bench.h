@@ -9,27 +9,35 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum bench_wait {
 	BENCH_BLOCK, /* sleep in the receiving call */
 	BENCH_EPOLL, /* sleep in epoll_wait, then receive without blocking */
 	BENCH_YIELD, /* never sleep: receive without blocking, sched_yield between */
+	BENCH_SPIN,  /* never sleep, never yield */
 };
 
 struct bench_samples {
 	uint64_t *ns;
 	size_t used, room;
+	uint64_t cpu_ns; /* of both ends, 0 when it isn't known */
 };
 
 /* Prints the message, with errno's text if errno is set, and exits with status 1. */
 void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 uint64_t bench_now_ns(void);
+/* Processor time of this process and of another one of this host (0: none), until now. */
+uint64_t bench_cpu_ns(pid_t other);
 void *bench_alloc(size_t size);
 
 void bench_samples_init(struct bench_samples *samples, size_t room);
 void bench_samples_add(struct bench_samples *samples, uint64_t ns);
-/* {"mean_us", "p50_us", "p99_us", "count", "ops_s"}; elapsed is the wall time of all of them. */
+/*
+ * {"mean_us", "p50_us", "p99_us", "count", "ops_s", "cpu_s"}; elapsed is the wall time of all of
+ * them.
+ */
 void bench_samples_print(struct bench_samples *samples, uint64_t elapsed_ns);
 
 /* The value of --name in argv, or fallback. Dies on a value that isn't a number. */

@@ -3,11 +3,14 @@
  * Ping-pong over one TCP connection: the client sends SIZE bytes, the server sends them back.
  *
  *   pingpong server PORT [--bind ADDRESS]
- *   pingpong client HOST PORT SIZE COUNT [--wait block|epoll|yield] [--warm MS]
+ *   pingpong client HOST PORT SIZE COUNT [--wait block|epoll|yield|spin] [--warm MS] [--idle US]
+ *                   [--peer PID]
  *
  * The client tells the server size and way of waiting, so that both ends wait alike. The rounds of
  * the first MS milliseconds (1000) aren't counted: a connection may change its plane meanwhile.
- * The client prints one JSON line.
+ * With --idle the client sleeps for US microseconds before each round, so that the server sleeps
+ * too when the message comes. The client prints one JSON line; the processor time in it needs the
+ * server's PID.
  */
 #include "bench.h"
 
@@ -50,7 +53,7 @@ static void side_init(struct side *side, int fd, const struct hello *hello)
 		return;
 	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
 		bench_die("O_NONBLOCK");
-	if (side->wait == BENCH_YIELD)
+	if (side->wait != BENCH_EPOLL)
 		return;
 	side->set = epoll_create1(EPOLL_CLOEXEC);
 	if (side->set < 0 || epoll_ctl(side->set, EPOLL_CTL_ADD, fd, &event) < 0)
@@ -61,6 +64,8 @@ static void wait_readable(struct side *side)
 {
 	struct epoll_event event;
 
+	if (side->wait == BENCH_SPIN)
+		return;
 	if (side->wait == BENCH_YIELD)
 		sched_yield();
 	else if (epoll_wait(side->set, &event, 1, -1) < 0 && errno != EINTR)
@@ -82,7 +87,7 @@ static bool receive(struct side *side)
 			return false;
 		if (got > 0)
 			done += (size_t)got;
-		else if (errno == EAGAIN && side->wait == BENCH_YIELD)
+		else if (errno == EAGAIN && side->wait != BENCH_EPOLL)
 			wait_readable(side);
 		else if (errno != EAGAIN && errno != EINTR)
 			bench_die("recv");
@@ -100,7 +105,7 @@ static void transmit(struct side *side)
 
 		if (sent > 0)
 			done += (size_t)sent;
-		else if (errno == EAGAIN && side->wait == BENCH_YIELD)
+		else if (errno == EAGAIN && side->wait != BENCH_EPOLL)
 			sched_yield();
 		else if (errno == EAGAIN)
 			poll(&writable, 1, -1);
@@ -136,20 +141,31 @@ static uint64_t round_trip(struct side *side)
 	return bench_now_ns() - before;
 }
 
-static int measure(int fd, struct hello *hello, uint64_t count, uint64_t warm_ms)
+struct plan {
+	uint64_t count, warm_ms, idle_us;
+	pid_t server;
+};
+
+static int measure(int fd, struct hello *hello, const struct plan *plan)
 {
 	struct bench_samples samples;
 	struct side side;
-	uint64_t started = bench_now_ns();
+	uint64_t started = bench_now_ns(), used;
 
 	bench_send_all(fd, hello, sizeof(*hello));
-	bench_samples_init(&samples, count);
+	bench_samples_init(&samples, plan->count);
 	side_init(&side, fd, hello);
-	while (bench_now_ns() - started < warm_ms * 1000000u)
+	while (bench_now_ns() - started < plan->warm_ms * 1000000u)
 		round_trip(&side);
+	used = bench_cpu_ns(plan->server);
 	started = bench_now_ns();
-	for (uint64_t i = 0; i < count; i++)
+	for (uint64_t i = 0; i < plan->count; i++) {
+		if (plan->idle_us)
+			usleep((useconds_t)plan->idle_us);
 		bench_samples_add(&samples, round_trip(&side));
+	}
+	if (plan->server)
+		samples.cpu_ns = bench_cpu_ns(plan->server) - used;
 	bench_samples_print(&samples, bench_now_ns() - started);
 	close(fd);
 	return 0;
@@ -158,21 +174,24 @@ static int measure(int fd, struct hello *hello, uint64_t count, uint64_t warm_ms
 int main(int argc, char **argv)
 {
 	struct hello hello;
-	uint64_t count, warm;
+	struct plan plan;
 
 	if (argc >= 3 && strcmp(argv[1], "server") == 0)
 		return serve(bench_option(argc, argv, "bind", "0.0.0.0"), argv[2]);
 	if (argc < 6 || strcmp(argv[1], "client") != 0) {
-		fprintf(stderr, "usage: pingpong server PORT [--bind ADDRESS]\n"
-				"       pingpong client HOST PORT SIZE COUNT "
-				"[--wait block|epoll|yield] [--warm MS]\n");
+		fprintf(stderr,
+			"usage: pingpong server PORT [--bind ADDRESS]\n"
+			"       pingpong client HOST PORT SIZE COUNT "
+			"[--wait block|epoll|yield|spin] [--warm MS] [--idle US] [--peer PID]\n");
 		return 2;
 	}
 	hello.size = (uint32_t)strtoul(argv[4], NULL, 10);
-	count = strtoull(argv[5], NULL, 10);
-	if (hello.size == 0 || count == 0)
+	plan.count = strtoull(argv[5], NULL, 10);
+	if (hello.size == 0 || plan.count == 0)
 		bench_die("SIZE and COUNT are at least 1");
-	warm = bench_number(argc, argv, "warm", 1000);
+	plan.warm_ms = bench_number(argc, argv, "warm", 1000);
+	plan.idle_us = bench_number(argc, argv, "idle", 0);
+	plan.server = (pid_t)bench_number(argc, argv, "peer", 0);
 	hello.wait = bench_wait_from(bench_option(argc, argv, "wait", "block"));
-	return measure(bench_connect(argv[2], argv[3]), &hello, count, warm);
+	return measure(bench_connect(argv[2], argv[3]), &hello, &plan);
 }

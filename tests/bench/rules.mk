@@ -4,7 +4,8 @@
 # They are ordinary programs, built without the library's flags, and never need the library.
 
 BENCH_FLAGS := -O2 -g -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,pingpong stream rawverbs startup counters)
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,pingpong stream crowd barehost rawverbs startup \
+	counters)
 BENCH_COMMON := tests/bench/bench.c tests/bench/bench.h tests/bench/rules.mk
 
 .PHONY: bench-programs
@@ -18,6 +19,14 @@ $(BUILD)/bench/pingpong: tests/bench/pingpong.c $(BENCH_COMMON)
 $(BUILD)/bench/stream: tests/bench/stream.c $(BENCH_COMMON)
 	@mkdir -p $(@D)
 	$(CC) $(BENCH_FLAGS) -pthread -o $@ $(filter %.c,$^)
+
+$(BUILD)/bench/crowd: tests/bench/crowd.c $(BENCH_COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_FLAGS) -o $@ $(filter %.c,$^)
+
+$(BUILD)/bench/barehost: tests/bench/barehost.c $(BENCH_COMMON)
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_FLAGS) -o $@ $(filter %.c,$^)
 
 $(BUILD)/bench/rawverbs: tests/bench/rawverbs.c tests/bench/raw_conn.c tests/bench/raw_modes.c \
 		tests/bench/raw.h $(BENCH_COMMON)

@@ -4,7 +4,7 @@
  *
  *   stream server PORT [--bind ADDRESS]
  *   stream client HOST PORT SIZE (--bytes N | --seconds N) [--connections N] [--warm BYTES]
- *                 [--settle MS]
+ *                 [--settle MS] [--rate BYTES] [--peer PID]
  *
  * For the first MS milliseconds (0) each connection sends single bytes back and forth: it may
  * change its plane meanwhile. N bytes are those of each connection. The receiver's clock counts: it
@@ -13,6 +13,9 @@
  * line. With --hold 1 the client of one connection says "settled" and waits for a byte on its
  * standard input before it streams, and keeps the connection open until that input ends: counters
  * of the living process can be read meanwhile.
+ *
+ * --rate BYTES holds the load at that many a second: each millisecond what's due is written. The
+ * processor time of both ends needs the server's PID.
  */
 #include "bench.h"
 
@@ -23,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_CONNECTIONS = 256 };
@@ -43,8 +47,10 @@ struct client {
 	pthread_t thread;
 	const char *host, *port;
 	struct hello hello;
-	uint64_t seconds, settle_ms;
+	uint64_t seconds, settle_ms, rate;
+	pid_t server;
 	struct result result;
+	uint64_t cpu_ns; /* of both processes */
 	bool hold;
 };
 
@@ -172,9 +178,11 @@ static void print_sum(const struct client *clients, uint32_t count)
 	}
 	if (sum.ended_ns <= sum.started_ns || sum.bytes == 0)
 		bench_die("nothing was measured: the warm-up is longer than the run");
-	printf("{\"mb_s\": %.2f, \"bytes\": %llu, \"seconds\": %.3f, \"connections\": %u}\n",
+	printf("{\"mb_s\": %.2f, \"bytes\": %llu, \"seconds\": %.3f, \"connections\": %u, "
+	       "\"cpu_s\": %.4f}\n",
 	       (double)sum.bytes * 1e3 / (double)(sum.ended_ns - sum.started_ns),
-	       (unsigned long long)sum.bytes, (double)(sum.ended_ns - sum.started_ns) / 1e9, count);
+	       (unsigned long long)sum.bytes, (double)(sum.ended_ns - sum.started_ns) / 1e9, count,
+	       (double)clients[0].cpu_ns / 1e9);
 	fflush(stdout);
 }
 
@@ -198,25 +206,56 @@ static void hold_open(const struct client *client)
 		;
 }
 
+/* Sleeps, so that the load's own cost is small, and catches up with whatever a sleep was late. */
+static void send_paced(int fd, const char *buffer, const struct client *client)
+{
+	uint64_t size = client->hello.size, left = client->hello.total, started = bench_now_ns();
+	struct timespec tick = {.tv_nsec = 1000000};
+
+	while (left > 0) {
+		uint64_t elapsed = bench_now_ns() - started;
+		double due = (double)elapsed * (double)client->rate / 1e9;
+
+		while (left > 0 && (double)(client->hello.total - left) < due) {
+			uint64_t step = left < size ? left : size;
+
+			bench_send_all(fd, buffer, step);
+			left -= step;
+		}
+		nanosleep(&tick, NULL);
+	}
+}
+
+static void send_total(int fd, const char *buffer, const struct client *client)
+{
+	uint64_t size = client->hello.size, left = client->hello.total;
+
+	while (left > 0) {
+		uint64_t step = left < size ? left : size;
+
+		bench_send_all(fd, buffer, step);
+		left -= step;
+	}
+}
+
 static void *client_thread(void *arg)
 {
 	struct client *client = arg;
 	size_t size = client->hello.size;
 	char *buffer = bench_alloc(size);
 	int fd = bench_connect(client->host, client->port);
-	uint64_t deadline, left = client->hello.total;
+	uint64_t deadline, used;
 
 	bench_send_all(fd, &client->hello, sizeof(client->hello));
 	settle(fd, client->settle_ms);
 	if (client->hold)
 		await_start();
 	deadline = bench_now_ns() + client->seconds * 1000000000u;
-	while (left > 0) {
-		size_t step = left < size ? left : size;
-
-		bench_send_all(fd, buffer, step);
-		left -= step;
-	}
+	used = bench_cpu_ns(client->server);
+	if (client->rate)
+		send_paced(fd, buffer, client);
+	else
+		send_total(fd, buffer, client);
 	if (client->hello.total == 0) {
 		while (bench_now_ns() < deadline)
 			bench_send_all(fd, buffer, size);
@@ -224,6 +263,8 @@ static void *client_thread(void *arg)
 	}
 	if (bench_recv_all(fd, &client->result, sizeof(client->result)) != sizeof(client->result))
 		bench_die("the receiver didn't acknowledge");
+	if (client->server)
+		client->cpu_ns = bench_cpu_ns(client->server) - used;
 	if (client->hold)
 		hold_open(client);
 	close(fd);
@@ -260,7 +301,8 @@ int main(int argc, char **argv)
 	if (argc < 5 || strcmp(argv[1], "client") != 0) {
 		fprintf(stderr, "usage: stream server PORT [--bind ADDRESS]\n"
 				"       stream client HOST PORT SIZE (--bytes N | --seconds N) "
-				"[--connections N] [--warm BYTES] [--hold 1]\n");
+				"[--connections N] [--warm BYTES] [--hold 1] "
+				"[--settle MS] [--rate BYTES] [--peer PID]\n");
 		return 2;
 	}
 	pattern.host = argv[2];
@@ -270,6 +312,8 @@ int main(int argc, char **argv)
 	hello->total = bench_number(argc, argv, "bytes", 0);
 	hello->warm = bench_number(argc, argv, "warm", hello->total / 8);
 	pattern.settle_ms = bench_number(argc, argv, "settle", 0);
+	pattern.rate = bench_number(argc, argv, "rate", 0);
+	pattern.server = (pid_t)bench_number(argc, argv, "peer", 0);
 	pattern.hold = hello->connections == 1 && bench_number(argc, argv, "hold", 0);
 	if (hello->size == 0 || hello->connections == 0 || hello->connections > MAX_CONNECTIONS)
 		bench_die("SIZE is at least 1, connections 1 to %d", MAX_CONNECTIONS);
