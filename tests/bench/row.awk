@@ -10,6 +10,8 @@
 # which both were measured: the two runs of a round are neighbours in time, so what disturbs the
 # machine for longer than a round cancels out.
 #
+# why, when it isn't empty, says why something wasn't measured.
+#
 # awk, because every Debian has it: the benches then need nothing that the library doesn't. A
 # bootstrap over five pairs can't reach 95 %; Student's distribution can.
 
@@ -73,5 +75,8 @@ END {
 		number(p), number(s), number(r), number(median(rsocket, rsockets))
 	printf "\"ratio\": %s, \"vs_raw\": %s, \"low\": %s, \"high\": %s, ", \
 		number(quotient(s, p)), number(quotient(s, r)), number(low), number(high)
-	printf "\"unit\": \"%s\", \"runs\": %d}\n", unit, NR
+	printf "\"unit\": \"%s\", \"runs\": %d", unit, NR
+	if (why != "")
+		printf ", \"why\": \"%s\"", why
+	print "}"
 }
