@@ -138,7 +138,7 @@ check-apps: programs ## real applications
 lint: ## style, layers, symbols, sizes, static analysis
 	@scripts/lint
 
-demo: all ## redis on plain TCP against redis over RC, in the guest
+demo: all ## redis on plain TCP against redis on shm, then over RC, in the guest
 	@scripts/demo-run
 
 bench-%: programs ## one benchmark's JSON lines into BUILD/bench/NAME.jsonl
