@@ -50,6 +50,11 @@ int xs_prefix_parse(const char *text, struct xs_prefix *prefix)
 	return 0;
 }
 
+bool xs_prefix_four(const uint8_t ip[16])
+{
+	return !memcmp(ip, mapped, sizeof(mapped));
+}
+
 bool xs_prefix_ip(const struct sockaddr *addr, uint8_t ip[16])
 {
 	if (addr->sa_family == AF_INET) {

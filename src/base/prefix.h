@@ -18,6 +18,9 @@ int xs_prefix_parse(const char *text, struct xs_prefix *prefix);
 /* IPv4, IPv6 and IPv4-mapped IPv6 peers; false for any other family. */
 bool xs_prefix_match(const struct xs_prefix *prefix, const struct sockaddr *addr);
 
+/* Is it an IPv4 address, mapped? */
+bool xs_prefix_four(const uint8_t ip[16]);
+
 /* The address as IPv6 bytes (IPv4 mapped); false for any other family. */
 bool xs_prefix_ip(const struct sockaddr *addr, uint8_t ip[16]);
 

@@ -36,6 +36,9 @@ struct xs_pair_events {
 /* Tells the link layer its user; once, before anything else. */
 void xs_pair_init(const struct xs_pair_events *ev);
 
+/* An end of a TCP connection as both sides name it, all zero if it's no IP address: false. */
+bool xs_pair_addr(const struct sockaddr_storage *ss, struct xs_wire_addr *w);
+
 /*
  * Is there a plane that could serve this connection? Cheap (no device is opened): called on the
  * program's threads. 0 or the reason, e.g. no-device.

@@ -65,13 +65,14 @@ void xs_pair_init(const struct xs_pair_events *ev)
 	xs_pair_ev = ev;
 }
 
-void xs_pair_addr(const struct sockaddr_storage *ss, struct xs_wire_addr *w)
+bool xs_pair_addr(const struct sockaddr_storage *ss, struct xs_wire_addr *w)
 {
 	memset(w, 0, sizeof(*w));
 	if (!xs_prefix_ip((const struct sockaddr *)ss, w->ip))
-		return;
+		return false;
 	w->port = ntohs(ss->ss_family == AF_INET ? ((const struct sockaddr_in *)ss)->sin_port
 						 : ((const struct sockaddr_in6 *)ss)->sin6_port);
+	return true;
 }
 
 /* --- what's possible ------------------------------------------------------------------------- */

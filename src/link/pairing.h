@@ -49,7 +49,6 @@ extern const struct xs_pair_events *xs_pair_ev;
 
 /* --- pair.c --------------------------------------------------------------------------------------
  */
-void xs_pair_addr(const struct sockaddr_storage *ss, struct xs_wire_addr *w);
 /* May this carrier serve the connection? */
 enum xs_reason xs_pair_carrier(unsigned i, const struct sockaddr *local,
 			       const struct sockaddr *peer);

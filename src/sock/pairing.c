@@ -24,23 +24,6 @@ static struct xs_sock *tuples[BUCKETS];
 
 /* --- tuples of accepted connections ---------- */
 
-void xs_addr_wire(const struct sockaddr_storage *ss, struct xs_wire_addr *w)
-{
-	memset(w, 0, sizeof(*w));
-	if (ss->ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)ss;
-
-		w->ip[10] = w->ip[11] = 0xff;
-		memcpy(w->ip + 12, &in->sin_addr, 4);
-		w->port = ntohs(in->sin_port);
-	} else {
-		const struct sockaddr_in6 *in6 = (const void *)ss;
-
-		memcpy(w->ip, &in6->sin6_addr, 16);
-		w->port = ntohs(in6->sin6_port);
-	}
-}
-
 static unsigned bucket(const struct xs_wire_addr *local, const struct xs_wire_addr *peer)
 {
 	uint32_t h = 2166136261u;
@@ -56,8 +39,8 @@ static unsigned bucket_of(const struct xs_sock *s)
 {
 	struct xs_wire_addr local, peer;
 
-	xs_addr_wire(&s->local, &local);
-	xs_addr_wire(&s->peer, &peer);
+	xs_pair_addr(&s->local, &local);
+	xs_pair_addr(&s->peer, &peer);
 	return bucket(&local, &peer);
 }
 
@@ -99,8 +82,8 @@ static struct xs_sock *tuple_find(const struct xs_wire_addr *local, const struct
 
 	xs_lock_take(&tuples_lock);
 	for (s = tuples[bucket(local, peer)]; s; s = s->tuple_next) {
-		xs_addr_wire(&s->local, &l);
-		xs_addr_wire(&s->peer, &p);
+		xs_pair_addr(&s->local, &l);
+		xs_pair_addr(&s->peer, &p);
 		if (!memcmp(&l, local, sizeof(l)) && !memcmp(&p, peer, sizeof(p))) {
 			xs_conn_hold(s);
 			break;
@@ -253,7 +236,7 @@ static void hide_listener(struct xs_sock *s, void *arg)
 
 	if (atomic_load(&s->listening) != 2)
 		return;
-	xs_addr_wire(&s->local, &local);
+	xs_pair_addr(&s->local, &local);
 	if (!memcmp(&local, h->local, sizeof(local)))
 		atomic_store(&s->hidden, (uint8_t)h->why);
 }
@@ -273,8 +256,8 @@ static void hide_accepted(struct xs_sock *s, void *arg)
 
 	xs_conn_enter(s);
 	if (s->in_tuples) {
-		xs_addr_wire(&s->local, &local);
-		xs_addr_wire(&s->peer, &peer);
+		xs_pair_addr(&s->local, &local);
+		xs_pair_addr(&s->peer, &peer);
 		if (covers(h->local, &local) &&
 		    (!h->peer || !memcmp(h->peer->ip, peer.ip, sizeof(peer.ip))))
 			show(s, h->why);

@@ -17,7 +17,6 @@ void xs_tuple_del(struct xs_sock *s);
 void xs_tuples_fork_child(void);
 /* Progress thread: back to the kernel, and stay (fd -1: all). */
 void xs_pair_request(int fd);
-void xs_addr_wire(const struct sockaddr_storage *ss, struct xs_wire_addr *w);
 
 extern const struct xs_pair_events xs_conn_pairing;
 

@@ -33,13 +33,7 @@ struct guest {
 
 static struct xs_rdv *open_ones; /* progress thread */
 
-static unsigned port_of(const struct sockaddr_storage *a)
-{
-	return ntohs(a->ss_family == AF_INET ? ((const struct sockaddr_in *)a)->sin_port
-					     : ((const struct sockaddr_in6 *)a)->sin6_port);
-}
-
-static socklen_t name_of(const uint8_t ip[16], unsigned port, struct sockaddr_un *un)
+static socklen_t name_of(const uint8_t ip[16], uint16_t port, struct sockaddr_un *un)
 {
 	int n;
 
@@ -121,15 +115,15 @@ static void on_connection(struct xs_fdwatch *w, uint32_t events)
 enum xs_reason tp_listen(const struct sockaddr_storage *bound, const struct sockaddr_storage *local,
 			 struct xs_rdv **out)
 {
+	struct xs_wire_addr at;
 	struct sockaddr_un un;
 	struct xs_rdv *r;
-	uint8_t ip[16];
 	socklen_t len;
 	int fd;
 
 	tp_faults_read();
-	xs_prefix_ip((const struct sockaddr *)bound, ip);
-	len = name_of(ip, port_of(bound), &un);
+	xs_pair_addr(bound, &at);
+	len = name_of(at.ip, at.port, &un);
 	fd = xs_highfd((int)xs_sys(__NR_socket, AF_UNIX, FLAGS, 0));
 	if (fd < 0)
 		return XS_R_NO_DESCRIPTOR;
@@ -184,13 +178,15 @@ static bool send_bulk(int fd, int bulk)
 static bool find(int fd, const struct sockaddr_storage *peer)
 {
 	uint8_t ip[3][16] = {{0}};
+	struct xs_wire_addr at;
 	struct sockaddr_un un;
 	socklen_t len;
 
-	xs_prefix_ip((const struct sockaddr *)peer, ip[0]);
+	xs_pair_addr(peer, &at);
+	memcpy(ip[0], at.ip, sizeof(at.ip));
 	ip[1][10] = ip[1][11] = 0xff;
 	for (int i = 0; i < 3; i++) {
-		len = name_of(ip[i], port_of(peer), &un);
+		len = name_of(ip[i], at.port, &un);
 		if (xs_sys(__NR_connect, fd, &un, len) == 0)
 			return true;
 	}

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/prefix.h"
 #include "base/rawsys.h"
+#include "link/link.h"
 #include "link/shm/shm.h"
 
 #include <arpa/inet.h>
@@ -59,25 +60,12 @@ static struct xs_rdv *open_ones;
 static struct guest *guests;
 
 /* --- names ------------------------------------------------------------------------------------ */
-static unsigned port_of(const struct sockaddr_storage *a)
-{
-	return ntohs(a->ss_family == AF_INET ? ((const struct sockaddr_in *)a)->sin_port
-					     : ((const struct sockaddr_in6 *)a)->sin6_port);
-}
-
-static bool mapped(const uint8_t ip[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(ip, prefix, sizeof(prefix));
-}
-
-static socklen_t name_of(const uint8_t ip[16], unsigned port, struct sockaddr_un *un)
+static socklen_t name_of(const uint8_t ip[16], uint16_t port, struct sockaddr_un *un)
 {
 	char text[INET6_ADDRSTRLEN] = "";
 	int n;
 
-	if (mapped(ip))
+	if (xs_prefix_four(ip))
 		inet_ntop(AF_INET, ip + 12, text, sizeof(text));
 	else
 		inet_ntop(AF_INET6, ip, text, sizeof(text));
@@ -321,18 +309,18 @@ static int new_socket(void)
 enum xs_reason xs_shm_listen(const struct sockaddr_storage *bound,
 			     const struct sockaddr_storage *local, struct xs_rdv **out)
 {
+	struct xs_wire_addr at;
 	struct sockaddr_un un;
 	struct xs_rdv *r;
-	uint8_t ip[16];
 	socklen_t len;
 	int fd;
 
-	if (!xs_prefix_ip((const struct sockaddr *)bound, ip))
+	if (!xs_pair_addr(bound, &at))
 		return XS_R_NOT_TCP;
 	fd = new_socket();
 	if (fd < 0)
 		return no_socket(fd);
-	len = name_of(ip, port_of(bound), &un);
+	len = name_of(at.ip, at.port, &un);
 	if (xs_sys(__NR_bind, fd, &un, len) < 0 || xs_sys(__NR_listen, fd, BACKLOG) < 0) {
 		xs_highfd_close(&fd);
 		return XS_R_PREFORK;
@@ -369,19 +357,15 @@ void xs_shm_unlisten(struct xs_rdv *r)
 /* The exact address, then the wildcards that a connection to it can have been made through. */
 static long find(int fd, const struct sockaddr_storage *peer)
 {
-	uint8_t ip[3][16] = {{0}};
+	static const uint8_t wild[2][16] = {{[10] = 0xff, [11] = 0xff}, {0}};
+	struct xs_wire_addr at;
 	struct sockaddr_un un;
-	socklen_t len;
-	long r = -ECONNREFUSED;
+	long r;
 
-	xs_prefix_ip((const struct sockaddr *)peer, ip[0]);
-	ip[1][10] = ip[1][11] = 0xff;
-	for (int i = 0; i < 3 && r == -ECONNREFUSED; i++) {
-		if (i == 1 && !mapped(ip[0]))
-			continue;
-		len = name_of(ip[i], port_of(peer), &un);
-		r = xs_sys(__NR_connect, fd, &un, len);
-	}
+	xs_pair_addr(peer, &at);
+	r = xs_sys(__NR_connect, fd, &un, name_of(at.ip, at.port, &un));
+	for (int i = xs_prefix_four(at.ip) ? 0 : 1; i < 2 && r == -ECONNREFUSED; i++)
+		r = xs_sys(__NR_connect, fd, &un, name_of(wild[i], at.port, &un));
 	return r;
 }
 

@@ -6,6 +6,7 @@
  * overflow id there, which stands for many and never matches anything.
  */
 #include "base/log.h"
+#include "base/prefix.h"
 #include "base/rawsys.h"
 #include "link/shm/shm.h"
 
@@ -24,13 +25,6 @@
 
 #define OVERFLOW_UID 65534u
 #define LINE 512 /* of /proc/net/tcp6: less than 200 */
-
-static bool is_four(const uint8_t ip[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(ip, prefix, sizeof(prefix));
-}
 
 static enum xs_shm_owner verdict(unsigned state, unsigned long inode)
 {
@@ -57,7 +51,7 @@ struct answer {
 static void fill(struct question *q, const struct xs_wire_addr *theirs,
 		 const struct xs_wire_addr *ours)
 {
-	bool four = is_four(theirs->ip);
+	bool four = xs_prefix_four(theirs->ip);
 	size_t skip = four ? 12 : 0;
 	struct inet_diag_sockid *id = &q->req.id;
 
@@ -200,7 +194,7 @@ enum xs_shm_owner xs_shm_owner_proc(const struct xs_wire_addr *theirs,
 	enum xs_shm_owner six = search("/proc/thread-self/net/tcp6", false, theirs, ours, uid);
 	enum xs_shm_owner four;
 
-	if (six == XS_OWNER_FOUND || six == XS_OWNER_LATER || !is_four(theirs->ip))
+	if (six == XS_OWNER_FOUND || six == XS_OWNER_LATER || !xs_prefix_four(theirs->ip))
 		return six;
 	four = search("/proc/thread-self/net/tcp", true, theirs, ours, uid);
 	return four == XS_OWNER_ABSENT ? six : four;

@@ -12,10 +12,9 @@
 
 static bool loopback(const uint8_t ip[16])
 {
-	static const uint8_t four[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
 	static const uint8_t six[16] = {[15] = 1};
 
-	return !memcmp(ip, four, sizeof(four)) || !memcmp(ip, six, sizeof(six));
+	return (xs_prefix_four(ip) && ip[12] == 127) || !memcmp(ip, six, sizeof(six));
 }
 
 /* Both ends on this host: mostly the kernel has chosen the same address for both. */
