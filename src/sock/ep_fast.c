@@ -69,6 +69,14 @@ void xs_ep_let_go(struct xs_ep_item *it, const void *who)
 	atomic_compare_exchange_strong(&it->busy, &who, NULL);
 }
 
+bool xs_ep_plain(const struct xs_ep_set *set, int op, const struct epoll_event *ev, uint32_t unfit)
+{
+	if (op == EPOLL_CTL_DEL)
+		return true;
+	return (op == EPOLL_CTL_ADD || op == EPOLL_CTL_MOD) && ev && !(ev->events & unfit) &&
+	       !xs_ep_is_token(set, ev->data.u64);
+}
+
 /* --- the call ---------- */
 struct fast {
 	struct xs_ep_set *set;
@@ -84,16 +92,6 @@ static void leave(void *arg)
 	xs_ep_go_out(f->set, f);
 	if (xs_ready_wanted())
 		xs_ready_look();
-}
-
-static bool plain(const struct xs_ep_set *set, int op, const struct epoll_event *ev)
-{
-	if (atomic_load(&set->locked) || set->inherited)
-		return false;
-	if (op == EPOLL_CTL_DEL)
-		return true;
-	return (op == EPOLL_CTL_ADD || op == EPOLL_CTL_MOD) && ev &&
-	       !(ev->events & EPOLLEXCLUSIVE) && !xs_ep_is_token(set, ev->data.u64);
 }
 
 /* Is the record, now marked busy, the one of this very socket, and in the state that op expects? */
@@ -122,7 +120,8 @@ static bool try_change(struct fast *f, int epfd, int op, int fd, struct epoll_ev
 {
 	struct xs_ep_item *it = xs_ep_at(f->set, fd);
 
-	if (!it || !plain(f->set, op, ev))
+	if (!it || atomic_load(&f->set->locked) || f->set->inherited ||
+	    !xs_ep_plain(f->set, op, ev, EPOLLEXCLUSIVE))
 		return false;
 	f->it = it;
 	if (!xs_ep_grab(it, f)) {

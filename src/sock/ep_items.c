@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * epoll_ctl, and what happens to items when descriptors close or sockets become managed. The
- * kernel's call comes first and its errors are the result; our record follows.
- */
+/* epoll_ctl with the lock. The kernel's call comes first and its errors are the result; our record
+ * follows. */
 #include <errno.h>
 
 #include "base/crit.h"

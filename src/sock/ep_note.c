@@ -46,14 +46,9 @@ static void leave(void *arg)
 	xs_ep_go_out(n->set, n);
 }
 
-static bool plain(const struct xs_ep_set *set, int op, const struct epoll_event *ev)
+static bool may_note(const struct xs_ep_set *set)
 {
-	if (atomic_load(&set->gate) || atomic_load(&set->watched) || set->inherited)
-		return false;
-	if (op == EPOLL_CTL_DEL)
-		return true;
-	return (op == EPOLL_CTL_ADD || op == EPOLL_CTL_MOD) && ev &&
-	       !(ev->events & XS_EP_PRIVATE) && !xs_ep_is_token(set, ev->data.u64);
+	return !atomic_load(&set->gate) && !atomic_load(&set->watched) && !set->inherited;
 }
 
 /* The record, now marked busy, is of this very socket, at rest, and in the state that op expects.
@@ -118,7 +113,7 @@ bool xs_ep_note(struct xs_ep_set *set, int op, int fd, const struct epoll_event 
 	if (!atomic_load_explicit(&set->resting, memory_order_relaxed))
 		return false;
 	xs_unwind_push(&undo, leave, &n);
-	done = xs_ep_come_in(set, &n) && plain(set, op, ev);
+	done = xs_ep_come_in(set, &n) && may_note(set) && xs_ep_plain(set, op, ev, XS_EP_PRIVATE);
 	if (done && !n.out)
 		n.ev = *ev;
 	done = done && write_down(&n, op, fd);

@@ -199,6 +199,8 @@ bool xs_ep_alone(const struct xs_ep_set *set);
 /* The record for one of them, and back; the same rules. */
 bool xs_ep_grab(struct xs_ep_item *it, const void *who);
 void xs_ep_let_go(struct xs_ep_item *it, const void *who);
+/* Can it be done without the lock, as far as its arguments go? unfit: bits that it mustn't have. */
+bool xs_ep_plain(const struct xs_ep_set *set, int op, const struct epoll_event *ev, uint32_t unfit);
 /* From now on every epoll_ctl of the set takes the lock; false: a thread is still inside one that
  * doesn't. Set's lock. */
 bool xs_ep_lock_down(struct xs_ep_set *set);

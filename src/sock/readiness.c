@@ -106,8 +106,12 @@ static unsigned tx_bits(struct xs_sock *s, unsigned k, unsigned want)
 		return OUT_BITS;
 	if (s->exiting)
 		return 0;
-	if (xs_s_on_plane(&s->tx) ? xs_tx_writable(s) : s->tx.state != XS_S_RET || s->lazy_frame)
-		return xs_s_on_plane(&s->tx) ? OUT_BITS : k & OUT_BITS;
+	if (xs_s_on_plane(&s->tx)) {
+		if (xs_tx_writable(s))
+			return OUT_BITS;
+	} else if (s->tx.state != XS_S_RET || s->lazy_frame) {
+		return k & OUT_BITS;
+	}
 	if (want & OUT_BITS && !(want & XS_WANT_QUIET))
 		s->nospace = true;
 	return 0;
