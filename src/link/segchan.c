@@ -125,6 +125,14 @@ static void last_words(struct xs_chan *c)
 	}
 }
 
+/* The bytes that were never posted are in the twin, or for nobody. */
+static void not_late(struct xs_chan *c)
+{
+	if (c->late && !c->dead)
+		xs_credit_late(c->link, -1);
+	c->late = false;
+}
+
 static void close_channel(struct xs_chan *c, bool reset)
 {
 	struct xs_link *l = c->link;
@@ -132,8 +140,7 @@ static void close_channel(struct xs_chan *c, bool reset)
 	xs_id_close(c->key, reset, l, c->peer);
 	if (!c->dead) {
 		last_words(c);
-		if (c->late)
-			xs_credit_late(l, -1);
+		not_late(c);
 		unlist(l, c);
 	}
 	xs_segtx_free(c);
@@ -160,13 +167,6 @@ static void tx_stop(struct xs_chan *c)
 		xs_credit_late(c->link, 1);
 	}
 	xs_segtx_stop(c);
-}
-
-static void not_late(struct xs_chan *c)
-{
-	if (c->late && !c->dead)
-		xs_credit_late(c->link, -1);
-	c->late = false;
 }
 
 static void tx_close(struct xs_chan *c)

@@ -86,17 +86,6 @@ static unsigned pick(unsigned n)
 	return (seed >> 8) % n;
 }
 
-static void wake(struct xs_sock *s, unsigned what)
-{
-	struct xs_crit cs;
-
-	xs_crit_enter(&cs);
-	xs_lock_take(&s->lock);
-	notify_all(s, what);
-	xs_lock_drop(&s->lock);
-	xs_crit_leave(&cs);
-}
-
 /* What the kernel woke its waiters with, since the last look. */
 static void pass_wakes(struct xs_sock *s)
 {

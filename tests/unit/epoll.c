@@ -146,7 +146,7 @@ static void test_removed(bool watched_first)
 	if (!watched_first)
 		assert(!xs_ep_ctl(outer, EPOLL_CTL_ADD, inner, &ev));
 	assert(xs_real.write(s->peer, "x", 1) == 1);
-	wake_moved(s);
+	wake(s, XS_WHAT_MOVED);
 	CHECK_EQ(xs_real.poll(&p, 1, 0), 0);
 	CHECK_EQ(door_poll(&p, 1, &zero, NULL), 0);
 	CHECK_EQ(xs_ep_ctl(inner, EPOLL_CTL_ADD, s->fd, &ev), 0);

@@ -106,17 +106,6 @@ static inline void deliver(struct xs_sock *s)
 	xs_crit_leave(&cs);
 }
 
-static inline void wake_moved(struct xs_sock *s)
-{
-	struct xs_crit cs;
-
-	xs_crit_enter(&cs);
-	xs_lock_take(&s->lock);
-	notify_all(s, XS_WHAT_MOVED);
-	xs_lock_drop(&s->lock);
-	xs_crit_leave(&cs);
-}
-
 static inline bool consume(struct xs_sock *s)
 {
 	struct xs_crit cs;

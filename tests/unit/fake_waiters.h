@@ -6,6 +6,7 @@
 #ifndef XS_TESTS_UNIT_FAKE_WAITERS_H
 #define XS_TESTS_UNIT_FAKE_WAITERS_H
 
+#include "base/crit.h"
 #include "sock/fdtable.h"
 #include "sock/readiness.h"
 #include "sock/sock.h"
@@ -57,6 +58,17 @@ static inline void notify_all(struct xs_sock *s, unsigned what)
 {
 	for (struct xs_waiter *w = s->waiters; w; w = w->next)
 		w->notify(w, what);
+}
+
+static inline void wake(struct xs_sock *s, unsigned what)
+{
+	struct xs_crit cs;
+
+	xs_crit_enter(&cs);
+	xs_lock_take(&s->lock);
+	notify_all(s, what);
+	xs_lock_drop(&s->lock);
+	xs_crit_leave(&cs);
 }
 
 void xs_fd_pin(int fd, enum xs_reason why)

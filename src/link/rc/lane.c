@@ -235,6 +235,7 @@ static void sent(struct xs_rc_lane *l, uint64_t upto)
 static bool deliver(struct xs_rc_lane *l, struct xs_rc_rx *rx)
 {
 	struct xs_conduit *c = l->c;
+	bool may_hold = l->lane == XS_LANE_BULK, held; /* the contract of carrier.h */
 	struct xs_seghdr h;
 
 	memcpy(&h, rx->mem, sizeof(h));
@@ -247,13 +248,12 @@ static bool deliver(struct xs_rc_lane *l, struct xs_rc_rx *rx)
 	rx->buf.payload = rx->mem + XS_RC_HEADER;
 	rx->buf.length = h.length;
 	rx->buf.conduit = c;
-	if (l->lane == XS_LANE_SMALL) /* never held */
-		return xs_link_segment(c->link, l->lane, &h, &rx->buf);
-	xs_conduit_hold(c);
-	if (xs_link_segment(c->link, l->lane, &h, &rx->buf))
-		return true;
-	xs_conduit_drop(c);
-	return false;
+	if (may_hold)
+		xs_conduit_hold(c);
+	held = xs_link_segment(c->link, l->lane, &h, &rx->buf);
+	if (may_hold && !held)
+		xs_conduit_drop(c);
+	return held;
 }
 
 /* A segment of a conduit that isn't up: waits. A peer gets no more entries by that than it's
