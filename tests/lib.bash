@@ -144,9 +144,11 @@ shimmed() {
 		XSHIM_LOG="${XSHIM_LOG:-warn}" XSHIM_LOG_FILE="$BATS_TEST_TMPDIR/log" "$@"
 }
 
-# Bytes of all reported connections on the file's plane.
+# Bytes of all reported connections on the file's plane; with a program's name: what it has sent.
 plane_bytes() {
-	jq -s --arg plane "$(plane)" '[.[] | .rx.bytes, .tx.bytes | to_entries[] |
+	jq -s --arg plane "$(plane)" --arg name "${1:-}" '[.[] |
+		(if $name == "" then .rx, .tx else select(.program == $name) | .tx end) |
+		.bytes | to_entries[] |
 		select(if $plane == "test" then .key != "kernel" else .key == $plane end) |
 		.value] | add // 0' "$REPORT"
 }
@@ -170,13 +172,14 @@ await_moved() {
 	}
 }
 
-# The proof that a run was where it says: at least so many bytes, in the report.
+# The proof that a run was where it says: at least so many bytes, in the report, or sent by one
+# program.
 proved() {
 	local got
 	[ "$(plane)" != kernel ] || return 0
-	got=$(plane_bytes)
+	got=$(plane_bytes "${2:-}")
 	if [ "$got" -lt "$1" ]; then
-		echo "only $got bytes travelled on plane $(plane), expected $1"
+		echo "only $got bytes ${2:+that $2 sent }travelled on plane $(plane), expected $1"
 		jq -c '[.program, .local, .peer, .rx, .tx]' "$REPORT" | head -5
 		[ ! -s "$BATS_TEST_TMPDIR/log" ] || tail -5 "$BATS_TEST_TMPDIR/log"
 		return 1

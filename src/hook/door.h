@@ -61,7 +61,7 @@ static inline void xs_tx_undo(void *arg)
 	struct xs_call *call = arg;
 
 	if (call->kernel)
-		xs_tx_leave(call->s, -1, call->flags);
+		xs_tx_leave(call->s, -1);
 	xs_sock_put(call->s);
 }
 
@@ -109,7 +109,7 @@ static inline ssize_t xs_tx_done(struct xs_call *call, ssize_t r)
 	if (!call->kernel)
 		return r;
 	call->kernel = false;
-	return xs_tx_leave(call->s, r, call->flags);
+	return xs_tx_leave(call->s, r);
 }
 
 static inline ssize_t xs_rx_plane(struct xs_call *call, struct msghdr *msg)

@@ -101,7 +101,6 @@ struct xs_sock {
 
 	/* Sending. */
 	_Atomic uint64_t tx_twin; /* bytes that we wrote to the twin, frames included */
-	bool more;		  /* the last kernel write had MSG_MORE */
 	bool nospace;		  /* somebody waits for room: tell him */
 	/* tx_twin plus 1, when the twin had room at that count; 0: not known. */
 	_Atomic uint64_t roomy;
@@ -262,7 +261,6 @@ uint32_t xs_twin_unread(int fd);
 /* The receive window that the kernel has told last: 0: nothing more can come before somebody reads.
  * -1: this kernel doesn't say. */
 int xs_twin_window(int fd);
-bool xs_twin_corked(int fd);
 /* Its close will be RST. */
 void xs_twin_abort(int fd);
 /* Nothing comes any more: FIN, RST or an error. */

@@ -6,6 +6,10 @@
  * unanswered at the first probe that is lost. What the program asked for is done here: bytes that
  * stay unconsumed for a part of it go back to the kernel, which times them as it always would.
  *
+ * TCP_CORK is off. A tail that it holds back, or MSG_MORE does, is let go when the direction moves:
+ * the receiver has to come to X, and the write that would complete it goes to the plane, which
+ * holds back nothing.
+ *
  * Unless the program sends keepalive probes of its own, we send some, rarely and with many tries,
  * so that what stands between the hosts doesn't forget the connection.
  *
@@ -30,6 +34,7 @@ struct lent {
 
 /* In the order in which they're lent; SO_KEEPALIVE comes last, and back first. */
 static const struct lent options[XS_LENT] = {
+	[XS_LENT_CORK] = {IPPROTO_TCP, TCP_CORK, 0},
 	[XS_LENT_USER_TIMEOUT] = {IPPROTO_TCP, TCP_USER_TIMEOUT, 0},
 	[XS_LENT_IDLE] = {IPPROTO_TCP, TCP_KEEPIDLE, 100},
 	[XS_LENT_INTERVAL] = {IPPROTO_TCP, TCP_KEEPINTVL, 75},
@@ -69,6 +74,10 @@ void xs_lend(struct xs_sock *s)
 		if (xs_real.getsockopt(s->fd, options[i].level, options[i].name, &s->own[i], &len))
 			return;
 	}
+	if (s->own[XS_LENT_CORK])
+		lend_one(s, XS_LENT_CORK);
+	else
+		set(s->fd, XS_LENT_CORK, 0); /* of MSG_MORE */
 	if (s->own[XS_LENT_USER_TIMEOUT])
 		lend_one(s, XS_LENT_USER_TIMEOUT);
 	for (int i = XS_LENT_IDLE; i < XS_LENT && !s->own[XS_LENT_KEEPALIVE]; i++)
@@ -115,19 +124,38 @@ void xs_lend_show(struct xs_sock *s, int level, int name, void *val, socklen_t l
 		memcpy(val, &s->own[i], len < sizeof(int) ? len : sizeof(int));
 }
 
+/* A server may do it around each answer: it costs one system call, as bare. Once R stands at X the
+ * twin has nothing to hold back. */
+static int cork(struct xs_sock *s, int fd, const void *val, socklen_t len)
+{
+	if (xs_real.setsockopt(fd, IPPROTO_TCP, TCP_CORK, val, len) < 0)
+		return -errno;
+	memcpy(&s->own[XS_LENT_CORK], val, sizeof(int));
+	s->own[XS_LENT_CORK] = s->own[XS_LENT_CORK] != 0;
+	s->lent &= (uint8_t) ~(1u << XS_LENT_CORK);
+	if (s->own[XS_LENT_CORK] && s->tx.state == XS_S_PLANE)
+		lend_one(s, XS_LENT_CORK);
+	return 0;
+}
+
 bool xs_lend_set(struct xs_sock *s, int fd, int level, int name, const void *val, socklen_t len,
 		 int *r)
 {
 	struct xs_crit cs;
+	int i = find(level, name);
 
-	if (find(level, name) < 0 || !s->chan)
+	if (i < 0 || !s->chan)
 		return false;
 	xs_crit_enter(&cs);
 	xs_conn_enter(s);
-	xs_lend_back(s);
-	*r = xs_real.setsockopt(fd, level, name, val, len) < 0 ? -errno : 0;
-	if (xs_s_on_plane(&s->tx))
-		xs_lend(s);
+	if (i == XS_LENT_CORK) {
+		*r = cork(s, fd, val, len);
+	} else {
+		xs_lend_back(s);
+		*r = xs_real.setsockopt(fd, level, name, val, len) < 0 ? -errno : 0;
+		if (xs_s_on_plane(&s->tx))
+			xs_lend(s);
+	}
 	xs_conn_leave(s);
 	xs_crit_leave(&cs);
 	return true;

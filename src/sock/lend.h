@@ -9,6 +9,7 @@
 struct xs_sock;
 
 enum xs_lent {
+	XS_LENT_CORK,
 	XS_LENT_USER_TIMEOUT,
 	XS_LENT_IDLE,
 	XS_LENT_INTERVAL,

@@ -86,7 +86,7 @@ ssize_t xs_rx_recv(struct xs_sock *s, int fd, struct msghdr *msg, int flags);
 /* Writing, the same way. xs_tx_enter looks at flags (MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN pin the
  * stream to the kernel first). */
 bool xs_tx_enter(struct xs_sock *s, int fd, int flags);
-ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r, int flags);
+ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r);
 /* Ancillary data: SCM_RIGHTS can't travel on TCP; other control messages return the stream. */
 ssize_t xs_tx_send(struct xs_sock *s, int fd, const struct msghdr *msg, int flags);
 /* Bytes of a message, at most what one call may move. */

@@ -3,9 +3,9 @@
  * Writing a stream that the kernel doesn't serve alone.
  *
  * KERN, PREP: the twin. READY: a write may take X and go out as FIRST, unless another thread is
- * inside a kernel send or a corked tail is held back there. PLANE, SWD: the plane, within the
- * window. RET: kept bytes go to the twin first; what the program writes meanwhile waits (or would
- * block).
+ * inside a kernel send; what TCP_CORK or MSG_MORE holds back in the twin is let go (lend.c). PLANE,
+ * SWD: the plane, within the window. RET: kept bytes go to the twin first; what the program writes
+ * meanwhile waits (or would block).
  *
  * A writer that has found the window full and nothing consumed for 20 ms returns to TCP: the kernel
  * absorbs megabytes that a window doesn't, and programs rely on it.
@@ -59,13 +59,12 @@ static void into_twin(struct xs_sock *s, size_t n, size_t data)
 					  memory_order_relaxed);
 }
 
-ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r, int flags)
+ssize_t xs_tx_leave(struct xs_sock *s, ssize_t r)
 {
 	int saved = errno;
 
 	if (r > 0) {
 		into_twin(s, (size_t)r, (size_t)r);
-		s->more = (flags & MSG_MORE) != 0;
 	} else {
 		xs_room_unknown(s);
 	}
@@ -97,7 +96,6 @@ static ssize_t put_twin(struct out *o)
 		return -errno;
 	}
 	into_twin(s, (size_t)r, (size_t)r);
-	s->more = (o->flags & MSG_MORE) != 0;
 	o->done += (size_t)r;
 	return r;
 }
@@ -106,13 +104,12 @@ static ssize_t put_twin(struct out *o)
 
 /* May this write take X? The kernel's count decides, and has to be our own count: else there is a
  * writer that we don't see. */
-static bool may_first(struct xs_sock *s, int flags, uint64_t *x)
+static bool may_first(struct xs_sock *s, uint64_t *x)
 {
 	uint64_t written, acked, own = atomic_load(&s->tx_twin);
 	enum xs_reason why;
 
-	if (atomic_load_explicit(&s->tx_kernel, memory_order_seq_cst) || s->more ||
-	    (flags & MSG_MORE) || s->wr_shut || s->pin || xs_twin_corked(s->fd))
+	if (atomic_load_explicit(&s->tx_kernel, memory_order_seq_cst) || s->wr_shut || s->pin)
 		return false;
 	why = xs_twin_written(s->fd, s->role == XS_ROLE_CONNECTED, &written, &acked);
 	if (!why && written != own)
@@ -152,7 +149,7 @@ static ssize_t put_first(struct out *o)
 	uint64_t x;
 	ssize_t r;
 
-	if (!may_first(s, o->flags, &x))
+	if (!may_first(s, &x))
 		return put_twin(o);
 	ops->tx_open(s->chan, s->tx.epoch, x);
 	xs_s_first(&s->tx, x);

@@ -124,14 +124,6 @@ int xs_twin_window(int fd)
 	return window > INT_MAX ? INT_MAX : (int)window;
 }
 
-bool xs_twin_corked(int fd)
-{
-	int on = 0;
-	socklen_t len = sizeof(on);
-
-	return xs_real.getsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, &len) == 0 && on;
-}
-
 void xs_twin_abort(int fd)
 {
 	struct linger hard = {.l_onoff = 1};

@@ -263,6 +263,13 @@ setup() {
 	same_as_kernel cork
 }
 
+@test "a server that holds back bytes in every answer moves" {
+	local how
+	for how in sendfile more long; do
+		same_as_kernel corks $how
+	done
+}
+
 @test "any duplicate of a descriptor is the connection" {
 	same_as_kernel dups
 }
