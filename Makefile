@@ -64,6 +64,10 @@ $(O)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
+# Its functions stay where the file puts them, and call nothing (the file's head says why).
+$(O)/src/base/byterun.o: LTO :=
+$(O)/src/base/byterun.o: EXTRA_CFLAGS += -fno-builtin -fno-stack-protector
+
 # A mapped library must not be overwritten in place: link beside it, then rename.
 $(LIB): $(CORE_O) $(HOOK_O) $(O)/exports.map
 	$(call say,LINK,$@)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Spinning before a sleep. Each thread keeps a moving average of how often its spins paid; below a
- * quarter it only tries now and then. A yield that takes half of the time that a spin may last says
- * that more threads want to run than there are processors: then nobody spins for a while. Between
+ * quarter it only tries now and then. A yield that takes half of the time that a spin may last, and
+ * in which another thread had the processor, says that more threads want to run than there are
+ * processors: then nobody spins for a while. (A virtual machine's clock interrupt alone can take as
+ * long: measured.) The kernel is asked about that by a spin once it has seen such a yield. Between
  * polls the thread yields: on few cores the peer, and a software device's kernel threads, need this
  * very processor. Where a poll is a look at memory there are some of them between two yields, which
  * take ten times as long.
@@ -13,9 +15,12 @@
 #include "base/rawsys.h"
 #include "engine/engine.h"
 
+#include <sys/resource.h>
+
 #define FULL 1024u
 #define WORTH (FULL / 4)
 #define PROBE_EVERY 32u
+#define BARE_CYCLES 20000u /* some microseconds: several round trips of two that are awake */
 #define BUSY_NS XS_NS_PER_MS
 #define BUSY_MOST_NS XS_NS_PER_S
 #define CHEAP_POLLS 16u	  /* in a turn, where nothing but memory is looked at */
@@ -25,6 +30,7 @@
 
 static __thread unsigned pay = FULL / 2;
 static __thread unsigned skipped;
+static __thread bool suspicious; /* the last spin had a long yield */
 static _Atomic uint64_t busy_until, busy_ns = BUSY_NS;
 static _Atomic unsigned dear; /* pollers that aren't cheap */
 
@@ -58,6 +64,14 @@ static bool promising(uint64_t now)
 	return true;
 }
 
+uint64_t xs_spin_cycles(void)
+{
+	if (!xs_config()->poll_us || pay < WORTH ||
+	    xs_now_ns() < atomic_load_explicit(&busy_until, memory_order_relaxed))
+		return 0;
+	return BARE_CYCLES;
+}
+
 bool xs_spin(bool (*done)(void *arg), void *arg)
 {
 	return look(done, arg) || xs_spin_on(done, arg);
@@ -78,6 +92,15 @@ static void stay_away(uint64_t now, uint64_t tried)
 	atomic_store_explicit(&busy_until, now + ns, memory_order_relaxed);
 }
 
+/* How often this thread has been switched away from. */
+static long switches(void)
+{
+	struct rusage r = {0};
+
+	xs_sys(__NR_getrusage, RUSAGE_THREAD, &r);
+	return r.ru_nvcsw + r.ru_nivcsw;
+}
+
 /* A turn's polls. True: over. */
 static bool burst(unsigned polls, bool (*done)(void *arg), void *arg)
 {
@@ -94,9 +117,12 @@ bool xs_spin_on(bool (*done)(void *arg), void *arg)
 {
 	unsigned polls = atomic_load_explicit(&dear, memory_order_relaxed) ? 1 : CHEAP_POLLS;
 	uint64_t now = xs_now_ns(), end, late;
+	long before_all = 0;
 
 	if (!promising(now))
 		return false;
+	if (suspicious)
+		before_all = switches();
 	late = xs_config()->poll_us * XS_NS_PER_US / 2;
 	end = now + 2 * late;
 	for (unsigned i = 1; now < end; i++) {
@@ -110,8 +136,14 @@ bool xs_spin_on(bool (*done)(void *arg), void *arg)
 		}
 		now = xs_now_ns();
 		if (now - before > late) {
-			stay_away(now, before);
-			break;
+			bool crowded = suspicious && switches() != before_all;
+
+			if (crowded) {
+				stay_away(now, before);
+				break;
+			}
+			suspicious = !suspicious;
+			before_all = switches();
 		}
 		if (i % SIGNALS_EVERY == 0 && signal_pending())
 			return false;

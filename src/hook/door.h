@@ -39,6 +39,20 @@ struct xs_call {
 	struct xs_unwind unwind;
 };
 
+/* Most calls of a stream in shared memory end here. */
+#define XS_FAST_RX(fd, buf, n, flags)                                   \
+	do {                                                            \
+		size_t fast_ = xs_fast_recv((fd), (buf), (n), (flags)); \
+		if (fast_)                                              \
+			return (ssize_t)fast_;                          \
+	} while (0)
+#define XS_FAST_TX(fd, buf, n, flags)                                   \
+	do {                                                            \
+		size_t fast_ = xs_fast_send((fd), (buf), (n), (flags)); \
+		if (fast_)                                              \
+			return (ssize_t)fast_;                          \
+	} while (0)
+
 #define XS_RX(call, fd, flags)                                     \
 	struct xs_call call __attribute__((cleanup(xs_call_end))); \
 	xs_rx_begin(&call, fd, flags)

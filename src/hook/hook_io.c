@@ -7,6 +7,7 @@
 
 XS_DOOR ssize_t read(int fd, void *buf, size_t n)
 {
+	XS_FAST_RX(fd, buf, n, 0);
 	XS_RX(call, fd, 0);
 	struct iovec iov;
 
@@ -31,6 +32,7 @@ XS_DOOR ssize_t __read_chk(int fd, void *buf, size_t n, size_t room)
 
 XS_DOOR ssize_t write(int fd, const void *buf, size_t n)
 {
+	XS_FAST_TX(fd, buf, n, 0);
 	XS_TX(call, fd, 0);
 	struct iovec iov;
 

@@ -10,6 +10,7 @@
 
 XS_DOOR ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
+	XS_FAST_RX(fd, buf, n, flags);
 	XS_RX(call, fd, flags);
 	struct iovec iov;
 
@@ -47,6 +48,8 @@ static ssize_t plane_recvfrom(struct xs_call *call, void *buf, size_t n, struct 
 XS_DOOR ssize_t recvfrom(int fd, void *restrict buf, size_t n, int flags,
 			 struct sockaddr *restrict from, socklen_t *restrict len)
 {
+	if (!from)
+		XS_FAST_RX(fd, buf, n, flags);
 	XS_RX(call, fd, flags);
 
 	if (xs_call_kernel(&call))
@@ -152,6 +155,7 @@ XS_DOOR int recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
 
 XS_DOOR ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
+	XS_FAST_TX(fd, buf, n, flags);
 	XS_TX(call, fd, flags);
 	struct iovec iov;
 
@@ -167,6 +171,8 @@ XS_ALIAS(send) ssize_t __send(int fd, const void *buf, size_t n, int flags);
 XS_DOOR ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
 		       socklen_t len)
 {
+	if (!to)
+		XS_FAST_TX(fd, buf, n, flags);
 	XS_TX(call, fd, flags);
 	struct iovec iov;
 

@@ -84,6 +84,17 @@ struct xs_carrier_ops {
 	 * can tell the peer so even if we're killed. The link's lock is held. May be NULL. */
 	void (*behind)(struct xs_conduit *, bool yes);
 
+	/*
+	 * Rings of bytes that both processes see (base/bytering.h), or all four NULL. A ring is the
+	 * sender's from take to put, whatever the receiver says, and is taken again only after both
+	 * put and done. Both keep the memory. Any thread. take: NULL: there's none; find: NULL:
+	 * there's none of that name.
+	 */
+	struct xs_bytering *(*ring_take)(struct xs_conduit *, struct xs_ring_name *name);
+	void (*ring_put)(struct xs_conduit *, const struct xs_ring_name *name);
+	struct xs_bytering *(*ring_find)(struct xs_conduit *, const struct xs_ring_name *name);
+	void (*ring_done)(struct xs_conduit *);
+
 	/* Counters for stats. */
 	void (*info)(struct xs_conduit *, struct xs_link_info *);
 

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/bytering.h"
 #include "base/lock.h"
 #include "engine/pool.h"
 #include "engine/progress.h"
@@ -103,12 +104,18 @@ struct xs_tx {
 	uint64_t acked, next, end; /* acked <= next (posted) <= end (taken) */
 	size_t window, limit;
 	struct xs_txring ring;
+	/* In a ring that the peer sees: */
+	struct xs_conduit *shared; /* whose; NULL: not in one */
+	struct xs_ring_name name;
+	bool say;	  /* the peer is to look at the ring */
+	uint64_t idle_at; /* the end at the last rest */
 };
 
 /* One direction that we receive. */
 struct xs_rx {
 	uint16_t epoch; /* 0: closed */
 	struct xs_reasm data;
+	struct xs_conduit *shared; /* the bytes are in one of its rings; NULL: in `data` */
 };
 
 struct xs_chan {
@@ -123,6 +130,8 @@ struct xs_chan {
 	bool closed;
 	struct xs_tx tx;
 	struct xs_rx rx;
+	struct xs_byteout *out; /* NULL: no rings */
+	struct xs_bytein *in;
 	uint16_t ack_epoch;	 /* what we acknowledge */
 	uint64_t ack, ack_told;	 /* ... and what a segment has said of it */
 	uint16_t seen_ack_epoch; /* what the peer acknowledged last */
@@ -227,6 +236,8 @@ void xs_segchan_uncork(struct xs_chan *c);
 /* No byte moves any more; the owner is told. */
 void xs_segchan_die(struct xs_chan *c, enum xs_reason why);
 void xs_segchan_header(struct xs_chan *c, uint8_t kind, struct xs_seghdr *h);
+/* Says the latest of a kind of message. -ENOTCONN once dead. */
+int xs_segchan_send(struct xs_chan *c, const struct xs_msg *m);
 /* Runs an event; false: the owner has closed the channel in it. */
 bool xs_segchan_event_end(struct xs_chan *c);
 /* A post was refused: c waits for room or notices the end. */
@@ -248,6 +259,9 @@ void xs_segtx_stop(struct xs_chan *c);
 void xs_segtx_close(struct xs_chan *c);
 void xs_segtx_limit(struct xs_chan *c, size_t bytes);
 
+/* One segment of the small lane that keeps nothing. False: it has to wait. */
+bool xs_segtx_post_short(struct xs_chan *c, bool served, const struct xs_seghdr *h,
+			 const void *payload);
 /* --- segchan_rx.c ---------------------------------------------------------------------------- */
 /* A segment for an id. True: buf is kept. Polling thread. */
 bool xs_segrx_segment(struct xs_link *l, enum xs_lane lane, const struct xs_seghdr *h,
@@ -261,6 +275,29 @@ void xs_segrx_close(struct xs_chan *c, size_t keep);
 void xs_segrx_free(struct xs_chan *c);
 /* A bulk buffer that a channel held is free: for reasm.c. */
 void xs_segrx_give_back(void *arg, struct xs_rxbuf *buf);
+
+/* --- segring.c: the same operations where the bytes are in rings ------------------------------ */
+/* A ring for the epoch that begins at x, if there is one: tx.shared. */
+void xs_segring_open(struct xs_chan *c, uint64_t x);
+ssize_t xs_segring_put(struct xs_chan *c, const struct iovec *iov, int iovcnt, size_t skip,
+		       unsigned flags);
+/* tx.end, tx.acked: where the ring stands. */
+void xs_segring_look(struct xs_chan *c);
+size_t xs_segring_room(struct xs_chan *c);
+/* Says what's to be said; false: it has to wait. */
+bool xs_segring_say(struct xs_chan *c, bool served);
+void xs_segring_idle(struct xs_chan *c);
+void xs_segring_tx_free(struct xs_chan *c);
+/* DATA with RING. */
+void xs_segring_segment(struct xs_chan *c, const struct xs_seghdr *h, const struct xs_rxbuf *buf);
+void xs_segring_seek(struct xs_chan *c, uint64_t offset);
+int xs_segring_peek(struct xs_chan *c, struct iovec *iov, int max, size_t *len);
+void xs_segring_advance(struct xs_chan *c, size_t n);
+size_t xs_segring_avail(struct xs_chan *c);
+void xs_segring_close(struct xs_chan *c, size_t keep);
+void xs_segring_rx_free(struct xs_chan *c);
+void xs_segring_settle(struct xs_chan *c, struct xs_moved *m);
+void xs_segring_listen(struct xs_chan *c, bool on);
 
 /* --- pairing's part: progress thread unless it says otherwise -------------------------------- */
 void xs_pair_link_up(struct xs_link *l);

@@ -21,6 +21,8 @@
 
 enum xs_plane_id { XS_PLANE_KERNEL, XS_PLANE_RC, XS_PLANE_SHM, XS_PLANE_TEST, XS_PLANES };
 
+struct xs_byteout; /* base/bytering.h */
+struct xs_bytein;
 struct xs_chan; /* opaque here: embeds xs_chan_base as its first member */
 
 /* A message about one direction; DATA and FIN never come this way as messages but as `arrived`. */
@@ -38,6 +40,14 @@ struct xs_arrival {
 	bool fin;
 	uint64_t offset; /* of its first byte; of the end if fin */
 	uint32_t length;
+};
+
+/* How far unlocked calls have brought a channel with rings. */
+struct xs_moved {
+	uint64_t sent;	   /* taken from the program up to here */
+	uint64_t acked;	   /* consumed by the peer */
+	uint64_t consumed; /* by our program */
+	bool tx, rx;	   /* that direction has a ring */
 };
 
 struct xs_chan_events {
@@ -127,6 +137,19 @@ struct xs_chan_ops {
 	int (*send)(struct xs_chan *c, const struct xs_msg *m);
 	/* True when the last message of this kind has completed (FLUSHED, rule 9). */
 	bool (*sent)(struct xs_chan *c, uint8_t kind);
+
+	/* --- rings (base/bytering.h)
+	 * --------------------------------------------------------------
+	 */
+	/* The sides of rings, in memory of the owner's that outlives the channel: what a plane in
+	 * shared memory moves bytes by, with its other operations or, without the lock, by
+	 * xs_byte_put() and xs_byte_get(). */
+	void (*rings)(struct xs_chan *c, struct xs_byteout *out, struct xs_bytein *in);
+	/* After unlocked calls: the peer is told what it waits for. */
+	void (*settle)(struct xs_chan *c, struct xs_moved *m);
+	/* Is the owner to hear of each arrival (`arrived`)? No: a look is enough. In a channel
+	 * without rings it always is. Look once more after yes. */
+	void (*rx_listen)(struct xs_chan *c, bool on);
 
 	/* --- rest and end ------------------------------------------------------------------------
 	 */

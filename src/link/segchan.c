@@ -244,7 +244,7 @@ void xs_segchan_uncork(struct xs_chan *c)
 	xs_segchan_pump(c, false);
 }
 
-static int send_message(struct xs_chan *c, const struct xs_msg *m)
+int xs_segchan_send(struct xs_chan *c, const struct xs_msg *m)
 {
 	if (c->dead)
 		return -ENOTCONN;
@@ -267,11 +267,20 @@ static bool sent(struct xs_chan *c, uint8_t kind)
 
 static uint64_t rx_ack(struct xs_chan *c, uint16_t epoch, uint64_t offset)
 {
+	if (c->rx.shared &&
+	    c->rx.epoch == epoch) /* it sees our index, and asks for more than that */
+		return atomic_load_explicit(&c->in->side.at, memory_order_relaxed);
 	if (c->ack_epoch != epoch)
 		c->ack_told = 0;
 	c->ack_epoch = epoch;
 	c->ack = offset;
 	return c->ack_told;
+}
+
+static void set_rings(struct xs_chan *c, struct xs_byteout *out, struct xs_bytein *in)
+{
+	c->out = out;
+	c->in = in;
 }
 
 /* --- the operations: the same for each plane, but for its name ------------------------------- */
@@ -298,7 +307,10 @@ static uint64_t rx_ack(struct xs_chan *c, uint16_t epoch, uint64_t offset)
 		.rx_avail = xs_segrx_avail,     \
 		.rx_close = xs_segrx_close,     \
 		.rx_ack = rx_ack,               \
-		.send = send_message,           \
+		.send = xs_segchan_send,        \
+		.rings = set_rings,             \
+		.settle = xs_segring_settle,    \
+		.rx_listen = xs_segring_listen, \
 		.sent = sent,                   \
 		.close = close_channel,         \
 	}

@@ -107,6 +107,10 @@ static bool take(struct xs_chan *c, enum xs_lane lane, const struct xs_seghdr *h
 		return false;
 	switch (h->kind) {
 	case XS_K_DATA:
+		if (h->flags & XS_F_RING) {
+			xs_segring_segment(c, h, buf);
+			return false;
+		}
 		return data(c, lane, h, buf);
 	case XS_K_FIN:
 		if (arrival(c, h, 0))
@@ -173,38 +177,50 @@ bool xs_segrx_segment(struct xs_link *l, enum xs_lane lane, const struct xs_segh
 /* --- the owner's operations ------------------------------------------------------------------ */
 void xs_segrx_open(struct xs_chan *c, uint16_t epoch, uint64_t from)
 {
+	xs_segring_rx_free(c);
 	c->rx.epoch = epoch;
 	xs_reasm_reset(&c->rx.data, from);
 }
 
 void xs_segrx_seek(struct xs_chan *c, uint64_t offset)
 {
-	xs_reasm_consume(&c->rx.data, offset);
+	if (c->rx.shared)
+		xs_segring_seek(c, offset);
+	else
+		xs_reasm_consume(&c->rx.data, offset);
 }
 
 int xs_segrx_peek(struct xs_chan *c, struct iovec *iov, int max, size_t *len)
 {
+	if (c->rx.shared)
+		return xs_segring_peek(c, iov, max, len);
 	return xs_reasm_peek(&c->rx.data, iov, max, len);
 }
 
 void xs_segrx_advance(struct xs_chan *c, size_t n)
 {
-	xs_reasm_consume(&c->rx.data, c->rx.data.at + n);
+	if (c->rx.shared)
+		xs_segring_advance(c, n);
+	else
+		xs_reasm_consume(&c->rx.data, c->rx.data.at + n);
 }
 
 size_t xs_segrx_avail(struct xs_chan *c)
 {
-	return (size_t)(c->rx.data.contig - c->rx.data.at);
+	return c->rx.shared ? xs_segring_avail(c) : (size_t)(c->rx.data.contig - c->rx.data.at);
 }
 
 void xs_segrx_close(struct xs_chan *c, size_t keep)
 {
 	c->rx.epoch = 0;
+	if (c->rx.shared)
+		xs_segring_close(c, keep);
 	xs_reasm_cut(&c->rx.data, c->rx.data.at + keep);
 }
 
 void xs_segrx_free(struct xs_chan *c)
 {
+	xs_segring_rx_free(c);
 	c->rx.epoch = 0;
 	xs_reasm_free(&c->rx.data);
 }

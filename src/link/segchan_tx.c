@@ -95,7 +95,8 @@ static bool post_data(struct xs_chan *c, bool served)
 	return true;
 }
 
-static bool post_fin(struct xs_chan *c, bool served)
+bool xs_segtx_post_short(struct xs_chan *c, bool served, const struct xs_seghdr *what,
+			 const void *payload)
 {
 	uint64_t rooms = atomic_load(&c->link->room_count), seq;
 	struct xs_tx *tx = &c->tx;
@@ -104,19 +105,26 @@ static bool post_fin(struct xs_chan *c, bool served)
 
 	if (!xs_credit_take(c->link, XS_LANE_SMALL, c, served))
 		return false;
-	xs_segchan_header(c, XS_K_FIN, &h);
+	xs_segchan_header(c, what->kind, &h);
 	h.epoch = tx->epoch;
-	h.offset = tx->end;
-	h.flags = (uint8_t)(tx->fin_flags | (tx->first ? XS_F_FIRST : 0) |
+	h.offset = what->offset;
+	h.length = what->length;
+	h.flags = (uint8_t)(what->flags | (tx->first ? XS_F_FIRST : 0) |
 			    (tx->confirmed ? XS_F_CONFIRMED : 0));
-	r = xs_link_post(c->link, XS_LANE_SMALL, &h, NULL, xs_link_now(), &seq);
+	r = xs_link_post(c->link, XS_LANE_SMALL, &h, payload, xs_link_now(), &seq);
 	if (r) {
 		xs_segchan_refused(c, XS_LANE_SMALL, r, rooms);
 		return false;
 	}
 	tx->first = false;
-	tx->fin_posted = true;
 	return true;
+}
+
+static void post_fin(struct xs_chan *c, bool served)
+{
+	struct xs_seghdr h = {.kind = XS_K_FIN, .offset = c->tx.end, .flags = c->tx.fin_flags};
+
+	c->tx.fin_posted = xs_segtx_post_short(c, served, &h, NULL);
 }
 
 void xs_segtx_pump(struct xs_chan *c, bool served, int *budget)
@@ -126,6 +134,8 @@ void xs_segtx_pump(struct xs_chan *c, bool served, int *budget)
 	size_t n;
 
 	if (!tx->epoch || tx->stopped || c->dead || c->corked)
+		return;
+	if (tx->shared && !xs_segring_say(c, served))
 		return;
 	while (tx->next<tx->end && * budget> 0) {
 		if (!post_data(c, served))
@@ -158,9 +168,10 @@ void xs_segtx_open(struct xs_chan *c, uint16_t epoch, uint64_t x)
 {
 	size_t limit = c->tx.limit;
 
-	xs_txring_free(&c->tx.ring, c->link);
+	xs_segtx_free(c);
 	c->tx = (struct xs_tx){.epoch = epoch, .acked = x, .next = x, .end = x, .limit = limit};
 	c->tx.window = limit < WINDOW_FIRST ? limit : WINDOW_FIRST;
+	xs_segring_open(c, x);
 }
 
 size_t xs_segtx_room(struct xs_chan *c)
@@ -170,12 +181,16 @@ size_t xs_segtx_room(struct xs_chan *c)
 
 	if (!tx->epoch || tx->stopped || tx->fin || c->dead)
 		return 0;
+	if (tx->shared)
+		return xs_segring_room(c);
 	return kept < tx->window ? tx->window - kept : 0;
 }
 
 void xs_segtx_idle(struct xs_chan *c)
 {
-	if (c->tx.acked == c->tx.end)
+	if (c->tx.shared)
+		xs_segring_idle(c);
+	else if (c->tx.acked == c->tx.end)
 		xs_txring_free(&c->tx.ring, c->link);
 }
 
@@ -205,6 +220,8 @@ ssize_t xs_segtx_put(struct xs_chan *c, const struct iovec *iov, int iovcnt, siz
 
 	if (c->dead)
 		return -ENOTCONN;
+	if (tx->shared)
+		return xs_segring_put(c, iov, iovcnt, skip, flags);
 	for (int i = 0; i < iovcnt; i++)
 		want += iov[i].iov_len;
 	want = want > skip ? want - skip : 0;
@@ -233,6 +250,8 @@ void xs_segtx_fin(struct xs_chan *c, unsigned flags)
 {
 	int budget = INT32_MAX;
 
+	if (c->tx.shared)
+		xs_segring_look(c);
 	c->tx.fin = true;
 	c->tx.fin_flags = (uint8_t)flags;
 	xs_segtx_pump(c, false, &budget);
@@ -242,6 +261,8 @@ void xs_segtx_acked(struct xs_chan *c, uint64_t offset)
 {
 	struct xs_tx *tx = &c->tx;
 
+	if (tx->shared)
+		xs_segring_look(c);
 	if (offset > tx->end)
 		offset = tx->end;
 	if (!tx->epoch || offset <= tx->acked)
@@ -265,6 +286,8 @@ size_t xs_segtx_kept(struct xs_chan *c, uint64_t offset, struct iovec iov[2])
 
 	if (offset < tx->acked)
 		offset = tx->acked;
+	if (tx->shared)
+		return xs_byteout_kept(c->out, offset, iov);
 	while (tx->ring.mem && offset < tx->end && n < 2) {
 		iov[n].iov_len = xs_txring_at(&tx->ring, offset, (size_t)(tx->end - offset), &p);
 		iov[n].iov_base = p;
@@ -281,8 +304,7 @@ void xs_segtx_stop(struct xs_chan *c)
 
 void xs_segtx_close(struct xs_chan *c)
 {
-	xs_txring_free(&c->tx.ring, c->link);
-	c->tx.epoch = 0;
+	xs_segtx_free(c);
 	c->tx.acked = c->tx.next = c->tx.end;
 	c->tx.fin = c->tx.fin_posted = c->tx.first = false;
 }
@@ -290,5 +312,7 @@ void xs_segtx_close(struct xs_chan *c)
 void xs_segtx_free(struct xs_chan *c)
 {
 	xs_txring_free(&c->tx.ring, c->link);
+	if (c->tx.shared)
+		xs_segring_tx_free(c);
 	c->tx.epoch = 0;
 }

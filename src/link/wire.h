@@ -39,6 +39,7 @@ enum xs_seg_flag {
 	XS_F_CONFIRMED = 2, /* DATA, FIN: S has SWITCHED */
 	XS_F_SWITCHED = 4,  /* RETURN_ME: R had sent SWITCHED */
 	XS_F_WANT_ACK = 8,  /* DATA: S needs room; acknowledge once this is consumed */
+	XS_F_RING = 16, /* DATA: no bytes: they're in a ring; with FIRST: xs_ring_name says which */
 };
 
 /*
@@ -62,6 +63,13 @@ static_assert(offsetof(struct xs_seghdr, length) == 12 &&
 		      offsetof(struct xs_seghdr, offset) == 16 &&
 		      offsetof(struct xs_seghdr, ack) == 24,
 	      "segment header has no holes");
+
+/* Payload of FIRST with RING: the ring that carries this epoch's bytes, from X on. */
+struct xs_ring_name {
+	uint32_t number; /* of those that the sender may write */
+	uint32_t use;	 /* the receiver says so when it has done with it */
+};
+static_assert(sizeof(struct xs_ring_name) == 8, "ring name");
 
 /* The only foreign bytes ever written into a twin: design 2.3, Invariant D. */
 struct xs_return_frame {

@@ -191,6 +191,8 @@ struct xs_sock *xs_conn_new(int fd, int family, enum xs_role role)
 void xs_conn_enter(struct xs_sock *s)
 {
 	xs_lock_take(&s->lock);
+	if (s->ringed)
+		xs_fast_stop(s);
 }
 
 void xs_conn_leave(struct xs_sock *s)
@@ -198,6 +200,8 @@ void xs_conn_leave(struct xs_sock *s)
 	s->settled = xs_drive_steady(s);
 	if (!s->settled)
 		xs_drive(s);
+	if (s->ringed)
+		xs_fast_go_on(s);
 	xs_lock_drop(&s->lock);
 }
 
@@ -208,6 +212,8 @@ void xs_conn_leave_quiet(struct xs_sock *s)
 		return;
 	}
 	xs_debug_rule(xs_drive_steady(s), "a settled connection has something due");
+	if (s->ringed)
+		xs_fast_go_on(s);
 	xs_lock_drop(&s->lock);
 }
 
@@ -240,6 +246,7 @@ void xs_conn_finish(struct xs_sock *s, const char *end)
 	bool open = s->rx.state == XS_R_OPEN || s->rx.state == XS_R_PLANE;
 
 	xs_heirs_release(s);
+	xs_fast_end(s);
 	if (s->chan) { /* data that may still come is for nobody */
 		xs_chan_ops(s->chan)->close(s->chan, s->peer_rst || s->error || (open && !s->eof));
 		s->chan = NULL;
@@ -299,6 +306,7 @@ void xs_conn_fork_child(struct xs_sock *s)
 {
 	xs_lock_init(&s->lock, XS_RANK_CONN);
 	atomic_store(&s->end, NULL); /* the owner reports it */
+	xs_fast_fork_child(s);
 }
 
 void xs_conn_pool_fork_child(void)

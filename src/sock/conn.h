@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/bytering.h"
 #include "base/clock.h"
 #include "base/crit.h"
 #include "base/lock.h"
@@ -91,6 +92,13 @@ struct xs_sock {
 	struct xs_s tx;
 	struct xs_r rx;
 	struct xs_chan *chan;
+	/* fast.c: calls that need no lock. */
+	struct xs_byteout out;
+	struct xs_bytein in;
+	_Atomic uint64_t spin; /* cycles that a read waits there */
+	bool ringed;	       /* chan knows of the two */
+	uint8_t swaps;	       /* threads took turns; the more, the less often one gets it */
+	uint8_t refused;
 	uint8_t secret[16];
 	enum xs_pairing pairing;
 	enum xs_reason tx_why, rx_why; /* why that direction isn't on a better plane */
@@ -289,6 +297,18 @@ static inline void xs_rx_left_twin(struct xs_sock *s, size_t n, size_t data)
 					  memory_order_relaxed);
 }
 
+/* --- fast.c: calls without the lock (base/bytering.h) ---------- */
+/* The lock is ours: no other thread moves bytes, and what has been moved is counted. */
+void xs_fast_stop(struct xs_sock *s);
+/* The lock is given up: may this thread go on without it? */
+void xs_fast_go_on(struct xs_sock *s);
+/* A call of this thread has moved bytes on the plane: its next one may do without the lock. */
+void xs_fast_grant_tx(struct xs_sock *s);
+void xs_fast_grant_rx(struct xs_sock *s);
+void xs_fast_begin(struct xs_sock *s);
+void xs_fast_end(struct xs_sock *s);
+void xs_fast_fork_child(struct xs_sock *s);
+
 /* --- stream_rx.c, stream_tx.c ---------- */
 /* inq.c: TCP_INQ's control message, into `room` bytes of msg->msg_control. No lock. */
 void xs_inq_put(struct xs_sock *s, struct msghdr *msg, size_t room);
@@ -313,6 +333,8 @@ static inline void xs_room_unknown(struct xs_sock *s)
 bool xs_tx_writable(struct xs_sock *s);
 
 /* --- events.c: from the plane ---------- */
+/* More has been acknowledged. Locked. */
+void xs_tx_acked(struct xs_sock *s);
 extern const struct xs_chan_events xs_conn_events;
 /* pairing.c */
 extern const struct xs_pair_events xs_conn_pairing;

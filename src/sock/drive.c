@@ -417,6 +417,7 @@ static void drive_unlink(struct xs_sock *s)
 	    s->rx.t != s->rx.c || s->rx.c < s->rx.copies || s->orphan || s->child_asks ||
 	    s->wr_shut || s->error)
 		return;
+	xs_fast_end(s);
 	xs_chan_ops(s->chan)->close(s->chan, false);
 	s->chan = NULL;
 	s->link_gone = false;

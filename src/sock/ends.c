@@ -156,6 +156,8 @@ void xs_orphan_look(struct xs_sock *s)
 		return;
 	}
 	look_in(s);
+	if (s->ringed && s->rx.state == XS_R_PLANE && xs_rx_held(s))
+		xs_conn_abort(s);		  /* came while it was closed */
 	over = xs_twin_state(s->fd) == TCP_CLOSE; /* by RST, or because both FINs are through */
 	if (s->peer_rst || (over && !output_over(s))) {
 		s->peer_rst = true;
@@ -248,6 +250,8 @@ static bool adopt(struct xs_sock *s, int fd)
 		return false;
 	s->fd = own;
 	s->orphan = true;
+	if (s->ringed)
+		xs_chan_ops(s->chan)->rx_listen(s->chan, true);
 	xs_conn_hold(s);
 	if (s->row)
 		atomic_store_explicit(&s->row->fd, -1, memory_order_relaxed);

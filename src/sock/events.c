@@ -26,7 +26,7 @@ static void release(void *user)
 	xs_obj_put(&((struct xs_sock *)user)->obj);
 }
 
-static void acked(struct xs_sock *s)
+void xs_tx_acked(struct xs_sock *s)
 {
 	xs_chan_ops(s->chan)->tx_acked(s->chan, s->tx.acked);
 	s->stall_since = 0;
@@ -70,7 +70,7 @@ static void message(void *user, const struct xs_msg *m)
 		break;
 	case XS_K_ACK:
 		if (xs_s_ack(&s->tx, m->epoch, m->offset))
-			acked(s);
+			xs_tx_acked(s);
 		break;
 	case XS_K_RETURN_ME:
 		xs_return_me(s, m->epoch, m->offset, (m->flags & XS_F_SWITCHED) != 0);

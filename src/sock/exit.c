@@ -109,6 +109,7 @@ static void finish(struct xs_sock *s, void *arg)
 		s->named = false;
 		atomic_store(&s->end, st->end);
 	}
+	xs_fast_end(s);
 	xs_lock_drop(&s->lock); /* nothing is due any more */
 	xs_conn_report(s);
 }

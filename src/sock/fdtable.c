@@ -36,6 +36,11 @@ static slot_t *slot_at(int fd)
 	return page ? &page[fd & (PAGE_SLOTS - 1)] : NULL;
 }
 
+const _Atomic(void *) *xs_fdtable_slot(int fd)
+{
+	return (const _Atomic(void *) *)slot_at(fd);
+}
+
 struct xs_obj *xs_fdtable_peek(int fd)
 {
 	slot_t *slot = slot_at(fd);

@@ -29,6 +29,8 @@ struct xs_obj {
 struct xs_obj *xs_fdtable_get(int fd, enum xs_fd_kind kind);
 /* Without a reference: good for a look at its atomics (objects are type-stable), nothing else. */
 struct xs_obj *xs_fdtable_peek(int fd);
+/* The word that holds what xs_fdtable_peek() gives, at the same place for good; NULL: none yet. */
+const _Atomic(void *) *xs_fdtable_slot(int fd);
 /* The kind at fd; XS_FD_NONE if nothing. One or two loads. */
 enum xs_fd_kind xs_fdtable_kind(int fd);
 void xs_obj_put(struct xs_obj *o);

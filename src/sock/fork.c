@@ -94,6 +94,7 @@ static void after_child(void)
 	xs_lock_forget_all();
 	xs_log_fork_child();
 	xs_fdtable_begin();
+	xs_byte_fork_child();
 	xs_conn_pool_fork_child();
 	xs_tuples_fork_child();
 	xs_stats_fork_child();

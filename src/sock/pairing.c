@@ -160,6 +160,7 @@ static void paired(void *user, struct xs_chan *c, const uint8_t *secret)
 		xs_chan_ops(c)->close(c, false);
 	} else {
 		s->chan = c;
+		xs_fast_begin(s);
 		s->pairing = XS_PAIR_DONE;
 		s->link_gone = s->complete = false;
 		atomic_store_explicit(&s->watching, 0, memory_order_relaxed);

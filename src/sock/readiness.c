@@ -236,6 +236,8 @@ static void waiter_link(struct xs_sock *s, struct xs_waiter *w)
 	if (w->next)
 		w->next->prev = &w->next;
 	s->waiters = w;
+	if (s->ringed && !w->next)
+		xs_chan_ops(s->chan)->rx_listen(s->chan, true);
 }
 
 /* Nothing becomes due by a waiter that comes or goes: no xs_conn_leave(). */
@@ -252,6 +254,8 @@ void xs_waiter_del(struct xs_sock *s, struct xs_waiter *w)
 	*w->prev = w->next;
 	if (w->next)
 		w->next->prev = w->prev;
+	if (s->ringed && !s->waiters && !s->orphan)
+		xs_chan_ops(s->chan)->rx_listen(s->chan, false);
 	xs_lock_drop(&s->lock);
 }
 

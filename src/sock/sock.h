@@ -94,6 +94,11 @@ size_t xs_iov_total(const struct msghdr *msg);
 /* sendfile(out = s): when the kernel doesn't serve it. *off as sendfile's. */
 ssize_t xs_tx_sendfile(struct xs_sock *s, int fd, int in, off_t *off, size_t count);
 
+/* Without a lock, a reference or a system call, where this very thread may: bytes moved; 0: by the
+ * calls above. */
+size_t xs_fast_send(int fd, const void *buf, size_t n, int flags);
+size_t xs_fast_recv(int fd, void *buf, size_t n, int flags);
+
 /* Back to the kernel, and stay there, with a reason (splice, stdio, aio, ktls, passed, ...). On
  * return the descriptor is an ordinary kernel socket, or its stream was reset. No-op if fd isn't a
  * socket of ours. Keeps errno. */

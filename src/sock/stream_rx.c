@@ -308,6 +308,8 @@ static ssize_t locked_pass(struct pass *p)
 
 	xs_conn_enter(p->s);
 	r = pass(p);
+	if (r > 0)
+		xs_fast_grant_rx(p->s);
 	if (p->look || p->s->eof || p->s->error)
 		xs_conn_leave(p->s);
 	else

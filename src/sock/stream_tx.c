@@ -222,9 +222,10 @@ static ssize_t locked_pass(struct out *o)
 	} while (r > 0 && o->done < o->want && (o->flags & MSG_DONTWAIT || o->done % (4 * SLICE)));
 	if (r == -EAGAIN && (xs_s_on_plane(&o->s->tx) || o->s->tx.state == XS_S_RET))
 		o->s->nospace = true; /* else the kernel tells */
-	if (r > 0)
+	if (r > 0) {
+		xs_fast_grant_tx(o->s);
 		xs_conn_leave_quiet(o->s);
-	else
+	} else
 		xs_conn_leave(o->s);
 	return r;
 }

@@ -54,6 +54,7 @@ static struct xs_shm_area *map(int fd)
 	if (r < 0 && r > -4096)
 		return NULL;
 	xs_sys(__NR_madvise, r, sizeof(struct xs_shm_area), MADV_DONTFORK);
+	xs_sys(__NR_madvise, r, sizeof(struct xs_shm_area), MADV_DONTDUMP);
 	return (struct xs_shm_area *)r;
 }
 
@@ -207,6 +208,8 @@ struct xs_conduit *xs_shm_conduit_new(int fd, uid_t uid, struct xs_shm_area *are
 	c->area = area;
 	xs_shm_out_init(&c->out, &area->dir[side]);
 	xs_shm_in_init(&c->in, &area->dir[!side]);
+	c->rings.ours = area->ring[side];
+	c->rings.theirs = area->ring[!side];
 	c->work.fn = bury;
 	c->timer.fn = gave_up;
 	c->watch = (struct xs_fdwatch){.fd = fd, .fn = hung_up};

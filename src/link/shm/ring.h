@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytering.h"
 #include "link/wire.h"
 
 #define XS_SHM_SLOTS 256u /* a power of two */
@@ -53,9 +54,12 @@ struct xs_shm_dir {
 	uint8_t chunk[XS_SHM_CHUNKS][XS_SHM_CHUNK];
 };
 
+#define XS_SHM_RINGS 1024u /* connections that can have one; their pages are made when touched */
+
 /* 0: from the side that connected; 1: to it. */
 struct xs_shm_area {
 	struct xs_shm_dir dir[2];
+	struct xs_bytering ring[2][XS_SHM_RINGS];
 };
 static_assert(sizeof(struct xs_shm_area) % 4096 == 0, "the area is whole pages");
 

@@ -3,7 +3,7 @@
  * What the files of the shm carrier share. They call each other in one direction:
  *
  *   shm.c (the operations) -> meet.c -> conduit.c -> lane.c (post and poll) -> ring.c
- *                          -> owner.c
+ *                          -> rings.c, owner.c
  *
  * Conduits are made, changed and freed by the progress thread only. What other threads touch is
  * atomic, or under the lane's lock (XS_RANK_LANE), or belongs to the polling thread.
@@ -41,12 +41,22 @@ struct xs_shm_rx { /* a chunk of ours that's being read */
 	_Atomic bool held;
 };
 
+/* rings.c */
+struct xs_shm_rings {
+	struct xs_bytering *ours, *theirs; /* constant */
+	/* the lane's lock: */
+	uint32_t fresh;		      /* below: used before */
+	uint32_t rest, put;	      /* the queue's ends */
+	uint16_t queue[XS_SHM_RINGS]; /* those that their writer has done with */
+	uint32_t use[XS_SHM_RINGS];   /* times that it was taken */
+};
+
 struct xs_conduit {
 	struct xs_conduit *next; /* of all; progress thread */
 	struct xs_link *link;
 	_Atomic int state;
 	_Atomic int failed;    /* enum xs_reason; set once, by any thread */
-	_Atomic uint32_t refs; /* the link's and one per held chunk */
+	_Atomic uint32_t refs; /* the link's, and one per held chunk and used ring */
 	/* Wakes the other side, is woken by it, and tells of its end. */
 	int fd;
 	uid_t uid; /* who made, or serves, the other end */
@@ -66,6 +76,7 @@ struct xs_conduit {
 	bool closed;	       /* lock */
 	uint64_t posted;       /* lock */
 	_Atomic uint64_t posts, wakes;
+	struct xs_shm_rings rings;
 };
 
 static inline int xs_shm_state_of(const struct xs_conduit *c)
@@ -100,6 +111,12 @@ void xs_shm_disarm(struct xs_poller *p);
 /* Nobody else polls any more: all that has come. */
 void xs_shm_drain(struct xs_conduit *c);
 void xs_shm_rx_done(struct xs_rxbuf *buf);
+
+/* --- rings.c ---------------------------------------------------------------------------------- */
+struct xs_bytering *xs_shm_ring_take(struct xs_conduit *c, struct xs_ring_name *name);
+void xs_shm_ring_put(struct xs_conduit *c, const struct xs_ring_name *name);
+struct xs_bytering *xs_shm_ring_find(struct xs_conduit *c, const struct xs_ring_name *name);
+void xs_shm_ring_done(struct xs_conduit *c);
 
 /* --- conduit.c -------------------------------------------------------------------------------- */
 /* Takes fd and area over; on NULL both are given up. side: 0 if we connected. */
