@@ -20,6 +20,8 @@
 #define FULL 1024u
 #define WORTH (FULL / 4)
 #define PROBE_EVERY 32u
+#define BARE_PAYS 4u /* waits that ended there, for each that had to poll and yield */
+#define BARE_AGAIN 16u
 #define BARE_CYCLES 20000u /* some microseconds: several round trips of two that are awake */
 #define BUSY_NS XS_NS_PER_MS
 #define BUSY_MOST_NS XS_NS_PER_S
@@ -30,7 +32,8 @@
 
 static __thread unsigned pay = FULL / 2;
 static __thread unsigned skipped;
-static __thread bool suspicious; /* the last spin had a long yield */
+static __thread unsigned bare_off; /* times that bare waits are still left out */
+static __thread bool suspicious;   /* the last spin had a long yield */
 static _Atomic uint64_t busy_until, busy_ns = BUSY_NS;
 static _Atomic unsigned dear; /* pollers that aren't cheap */
 
@@ -64,9 +67,16 @@ static bool promising(uint64_t now)
 	return true;
 }
 
-uint64_t xs_spin_cycles(void)
+/* The other side may need this very processor: then only a yield brings what is waited for. */
+uint64_t xs_spin_cycles(unsigned paid)
 {
-	if (!xs_config()->poll_us || pay < WORTH ||
+	if (paid >= BARE_PAYS)
+		bare_off = 0;
+	else if (!bare_off)
+		bare_off = BARE_AGAIN;
+	else
+		bare_off--;
+	if (bare_off || !xs_config()->poll_us || pay < WORTH ||
 	    xs_now_ns() < atomic_load_explicit(&busy_until, memory_order_relaxed))
 		return 0;
 	return BARE_CYCLES;
@@ -131,7 +141,9 @@ bool xs_spin_on(bool (*done)(void *arg), void *arg)
 		if (i > 1 || polls == 1)
 			xs_sys(__NR_sched_yield);
 		if (burst(polls, done, arg) || (i % LOOK_EVERY == 0 && done(arg))) {
-			pay += (FULL - pay) / 8;
+			/* One try that pays brings the other side's next tries luck too: both were
+			 * asleep because the other one was. */
+			pay = pay < WORTH ? FULL / 2 : pay + (FULL - pay) / 8;
 			return true;
 		}
 		now = xs_now_ns();
