@@ -26,14 +26,18 @@
 #define BUSY_NS XS_NS_PER_MS
 #define BUSY_MOST_NS XS_NS_PER_S
 #define CHEAP_POLLS 16u	  /* in a turn, where nothing but memory is looked at */
+#define LONE_EVERY 1024u  /* spins, between looks how many processors there are */
+#define DEAR_TIMES 32u	  /* what a late yield took is at most that part of the time */
+#define PAID_WELL 16u	  /* spins that paid since the last late yield: that one was a chance */
 #define SIGNALS_EVERY 64u /* turns: far below a millisecond */
 #define LOOK_EVERY \
-	16u /* at what others may have brought: the rest of a turn is a poll and a yield */
+	16u /* turns, at what others may have brought, where a turn is a poll and a yield */
 
 static __thread unsigned pay = FULL / 2;
-static __thread unsigned skipped;
+static __thread unsigned skipped, paid, spins;
 static __thread unsigned bare_off; /* times that bare waits are still left out */
-static __thread bool suspicious;   /* the last spin had a long yield */
+static __thread bool suspicious;   /* a yield was late */
+static __thread bool lone;	   /* this thread has one processor, which the peer may need */
 static _Atomic uint64_t busy_until, busy_ns = BUSY_NS;
 static _Atomic unsigned dear; /* pollers that aren't cheap */
 
@@ -68,15 +72,15 @@ static bool promising(uint64_t now)
 }
 
 /* The other side may need this very processor: then only a yield brings what is waited for. */
-uint64_t xs_spin_cycles(unsigned paid)
+uint64_t xs_spin_cycles(unsigned bare)
 {
-	if (paid >= BARE_PAYS)
+	if (bare >= BARE_PAYS)
 		bare_off = 0;
 	else if (!bare_off)
 		bare_off = BARE_AGAIN;
 	else
 		bare_off--;
-	if (bare_off || !xs_config()->poll_us || pay < WORTH ||
+	if (bare_off || lone || !xs_config()->poll_us || pay < WORTH ||
 	    xs_now_ns() < atomic_load_explicit(&busy_until, memory_order_relaxed))
 		return 0;
 	return BARE_CYCLES;
@@ -88,16 +92,21 @@ bool xs_spin(bool (*done)(void *arg), void *arg)
 }
 
 /* More threads want to run than there are processors. Each try costs up to a scheduler's slice, so
- * as long as that goes on they become rare. */
+ * as long as that goes on they become rare. Where most spins have paid meanwhile it was no more
+ * than an interrupt, or another guest of the same machine: then they're only as rare as it was
+ * long. */
 static void stay_away(uint64_t now, uint64_t tried)
 {
 	uint64_t until = atomic_load_explicit(&busy_until, memory_order_relaxed);
 	uint64_t ns = 2 * atomic_load_explicit(&busy_ns, memory_order_relaxed);
 
-	if (tried - until > BUSY_MOST_NS)
+	if (tried - until > BUSY_MOST_NS || paid >= PAID_WELL)
 		ns = BUSY_NS;
-	else if (ns > BUSY_MOST_NS)
+	if (ns < DEAR_TIMES * (now - tried))
+		ns = DEAR_TIMES * (now - tried);
+	if (ns > BUSY_MOST_NS)
 		ns = BUSY_MOST_NS;
+	paid = 0;
 	atomic_store_explicit(&busy_ns, ns, memory_order_relaxed);
 	atomic_store_explicit(&busy_until, now + ns, memory_order_relaxed);
 }
@@ -109,6 +118,25 @@ static long switches(void)
 
 	xs_sys(__NR_getrusage, RUSAGE_THREAD, &r);
 	return r.ru_nvcsw + r.ru_nivcsw;
+}
+
+static void count_processors(void)
+{
+	uint64_t set[128]; /* 8192 processors; what has more isn't alone */
+	long n = xs_sys(__NR_sched_getaffinity, 0, sizeof(set), set);
+	int found = 0;
+
+	for (long i = 0; i < n / (long)sizeof(set[0]); i++)
+		found += __builtin_popcountll(set[i]);
+	lone = found == 1;
+}
+
+/* Polls between two yields. */
+static unsigned turn_length(void)
+{
+	if (spins++ % LONE_EVERY == 0)
+		count_processors();
+	return lone || atomic_load_explicit(&dear, memory_order_relaxed) ? 1 : CHEAP_POLLS;
 }
 
 /* A turn's polls. True: over. */
@@ -125,14 +153,16 @@ static bool burst(unsigned polls, bool (*done)(void *arg), void *arg)
 
 bool xs_spin_on(bool (*done)(void *arg), void *arg)
 {
-	unsigned polls = atomic_load_explicit(&dear, memory_order_relaxed) ? 1 : CHEAP_POLLS;
 	uint64_t now = xs_now_ns(), end, late;
+	unsigned polls, every;
 	long before_all = 0;
 
 	if (!promising(now))
 		return false;
 	if (suspicious)
 		before_all = switches();
+	polls = turn_length();
+	every = atomic_load_explicit(&dear, memory_order_relaxed) ? LOOK_EVERY : 1;
 	late = xs_config()->poll_us * XS_NS_PER_US / 2;
 	end = now + 2 * late;
 	for (unsigned i = 1; now < end; i++) {
@@ -140,10 +170,11 @@ bool xs_spin_on(bool (*done)(void *arg), void *arg)
 
 		if (i > 1 || polls == 1)
 			xs_sys(__NR_sched_yield);
-		if (burst(polls, done, arg) || (i % LOOK_EVERY == 0 && done(arg))) {
+		if (burst(polls, done, arg) || (i % every == 0 && done(arg))) {
 			/* One try that pays brings the other side's next tries luck too: both were
 			 * asleep because the other one was. */
 			pay = pay < WORTH ? FULL / 2 : pay + (FULL - pay) / 8;
+			paid++;
 			return true;
 		}
 		now = xs_now_ns();

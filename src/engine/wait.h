@@ -55,8 +55,8 @@ void xs_sleeper_end(struct xs_sleeper *s);
 void xs_sleeper_wake(struct xs_sleeper *s);
 
 /* Processor cycles that a wait for memory alone is worth, without a poll or a yield; 0: none. Asked
- * when one wasn't enough; paid: how many were since. */
-uint64_t xs_spin_cycles(unsigned paid);
+ * when one wasn't enough; bare: how many were since. */
+uint64_t xs_spin_cycles(unsigned bare);
 
 /*
  * Spins for as long as it has paid lately (poll_us at most, 0 when the machine is busy), polling
