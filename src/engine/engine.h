@@ -52,8 +52,15 @@ void xs_lead_pass(void);
 /* The leader's channels are readable: serve them. Whoever sleeps on arms again first. */
 void xs_lead_serve(void);
 void xs_lead_rearm(void);
-/* The epoll set of all channels. */
-int xs_lead_fd(void);
+/* What a leader sleeps on: the only poller's descriptor, or an epoll set of all channels; whether
+ * it tells each time anew (edge-triggered); and a count, which makes it a name. */
+uint64_t xs_lead_at(void);
+#define XS_LEAD_EDGE (1ULL << 32)
+#define XS_LEAD_NEXT (1ULL << 33)
+static inline int xs_lead_fd(uint64_t at)
+{
+	return (int)(uint32_t)at;
+}
 void xs_lead_forget(void);
 /* Counts as a thread of the program that polls. */
 void xs_lead_active(void);
@@ -72,9 +79,25 @@ enum xs_sleeper_bits {
 	XS_SL_LEAD = 8, /* asked to become the leader */
 };
 
+/* A thread's own epoll set (rest.c). Our own three places are the first of a sleep's list too. */
+enum { XS_REST_WAKE, XS_REST_SIGNALS, XS_REST_CHANNELS, XS_REST_OWN, XS_REST_PLACES };
+
+struct xs_rest {
+	int fd;
+	uint32_t serials;
+	struct xs_rest_place {
+		int fd; /* -1: nothing */
+		uint32_t bits, serial;
+		uint64_t name;
+	} in[XS_REST_PLACES];
+	uint64_t last; /* what the last sleep was about */
+};
+
 struct xs_sleeper {
 	_Atomic unsigned state;
 	int wake_fd;
+	struct xs_rest rest;
+	uint64_t about; /* the name of the caller's only descriptor; 0: none */
 	/* the signal descriptor last used, and for which program mask */
 	int signal_fd;
 	uint64_t signal_mask;
@@ -89,6 +112,16 @@ struct xs_sleeper {
 /* Sets bits in a sleeper that has announced itself and rings if it's in ppoll. */
 void xs_sleeper_tell(struct xs_sleeper *s, unsigned bits);
 void xs_sleeper_forget(void);
+
+/* --- rest.c ------------------------------------------------------------------------------ */
+void xs_rest_init(struct xs_sleeper *s);
+void xs_rest_drop(struct xs_sleeper *s);
+/* Once a sleep: it's about the same thing as the one before. */
+bool xs_rest_again(struct xs_sleeper *s);
+/* The thread's set holds what's in the list (XS_REST_PLACES). False: sleep in ppoll. */
+bool xs_rest_make(struct xs_sleeper *s, const struct pollfd *set, uint64_t lead, uint64_t signals);
+/* Like ppoll() on the list, and a cancellation point too. 1 without any revents: look again. */
+int xs_rest_sleep(struct xs_sleeper *s, struct pollfd *set, const struct timespec *ts);
 
 /* --- signals.c --------------------------------------------------------------------------- */
 enum xs_sig_verdict {

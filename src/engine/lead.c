@@ -3,22 +3,21 @@
  * Who watches the pollers' channels: leader and followers.
  *
  * All channels are members of one epoll set of ours, so watching them costs a leader one
- * descriptor; where there's only one channel, as with one device, the leader sleeps on that itself
- * (an epoll set in between costs a tenth of a round trip). The leader word says who may sleep on
- * that set: nobody, a thread of the program, or the progress thread (awake or asleep). A thread
- * that wants to sleep takes the word if it can, arms every poller, polls once more and sleeps on
- * the set too; else it's a follower and sleeps on its wake descriptor alone.
+ * descriptor; where there's only one, as with one device, the leader sleeps on that itself (a set
+ * in between costs a tenth of a round trip). The leader word says who may sleep on them: nobody, a
+ * thread of the program, or the progress thread (awake or asleep). Who wants to sleep takes the
+ * word if it can, arms every poller, polls once more and sleeps on them too; else it follows, and
+ * sleeps on its wake descriptor alone.
  *
  * A leader that leaves gives the word back and wakes one follower, which takes it. Without
  * followers nothing is done for it in the steady state: while threads come and go the progress
  * thread ticks each two milliseconds, and up to each sixteen while every tick finds that threads
  * have polled: on a slow machine ticks eat into the round trips. A tick that saw no thread poll
  * since the last one polls by itself, unarmed; after twenty quiet milliseconds it takes the word,
- * arms, and sleeps without bound on the channels. From a *sleeping* progress thread a thread that
- * polls or sleeps takes the word at once, and its channels out of the progress thread's own set, so
- * two never sleep on one channel, and a busy thread's completions don't wake it each time (measured
- * in the guest: that alone doubled a round trip). A leader that leaves while the progress thread
- * isn't ticking rings its doorbell.
+ * arms, and sleeps without bound on the channels. From a *sleeping* progress thread who polls or
+ * sleeps takes the word at once, and the channels out of its set, so two never sleep on one
+ * channel, and a busy thread's completions don't wake it each time (measured in the guest: that
+ * alone doubled a round trip). A leader that leaves while it isn't ticking rings the doorbell.
  *
  * Why nothing is lost: the word, `ticking` and the number of followers are sequentially consistent.
  *   leaver:  word = nobody; then looks at followers and ticking.
@@ -48,7 +47,7 @@ static struct xs_lock poll_lock = XS_LOCK_INIT(XS_RANK_POLL);
 static struct xs_poller *pollers; /* poll lock */
 static _Atomic unsigned pollers_n;
 static _Atomic int channels = -1;
-static _Atomic int lead_fd = -1; /* what a leader sleeps on: the only poller's own, or channels */
+static _Atomic uint64_t lead_at = UINT32_MAX; /* no descriptor */
 static _Atomic(struct xs_sleeper *) leader;
 static _Atomic int word;
 static _Atomic bool ticking;
@@ -58,27 +57,28 @@ static struct xs_lock followers_lock = XS_LOCK_INIT(XS_RANK_LEAF);
 static struct xs_sleeper *followers; /* followers lock */
 static _Atomic unsigned followers_n;
 
-/* progress thread only */
-static unsigned seen;
-static uint64_t seen_at;
-static uint64_t tick_ns = TICK_NS;
+static unsigned seen; /* these three: progress thread only */
+static uint64_t seen_at, tick_ns = TICK_NS;
 
 bool xs_pollers(void)
 {
 	return atomic_load_explicit(&pollers_n, memory_order_relaxed) != 0;
 }
 
-int xs_lead_fd(void)
+uint64_t xs_lead_at(void)
 {
-	return atomic_load(&lead_fd);
+	return atomic_load(&lead_at);
 }
 
 /* Poll lock. */
 static void choose_fd(void)
 {
 	bool one = pollers && !pollers->next;
+	uint64_t at = (atomic_load(&lead_at) / XS_LEAD_NEXT + 1) * XS_LEAD_NEXT;
 
-	atomic_store(&lead_fd, one ? pollers->fd : atomic_load(&channels));
+	if (one && pollers->cheap)
+		at |= XS_LEAD_EDGE;
+	atomic_store(&lead_at, at | (uint32_t)(one ? pollers->fd : atomic_load(&channels)));
 }
 
 /* The pollers have changed: a leader that sleeps on the old descriptor settles anew. */
@@ -144,8 +144,8 @@ static bool swap(int from, int to)
 	return atomic_compare_exchange_strong(&word, &from, to);
 }
 
-/* A thread polls by itself: the progress thread needn't be woken by each completion, it ticks. The
- * word is held until the channels are out of its set, or another thread could sleep on them too. */
+/* A thread polls by itself: the progress thread needn't be woken by each completion. The word is
+ * held until the channels are out of its set, or another thread could sleep on them too. */
 static void relieve(void)
 {
 	if (atomic_load_explicit(&word, memory_order_relaxed) != PROGRESS_ASLEEP ||
@@ -486,7 +486,7 @@ void xs_lead_forget(void)
 	int fd = atomic_exchange(&channels, -1);
 
 	xs_highfd_close(&fd);
-	atomic_store(&lead_fd, -1);
+	atomic_store(&lead_at, UINT32_MAX);
 	atomic_store(&leader, NULL);
 	xs_lock_init(&poll_lock, XS_RANK_POLL);
 	xs_lock_init(&followers_lock, XS_RANK_LEAF);

@@ -88,8 +88,10 @@ int xs_sig_fd(struct xs_sleeper *s, uint64_t mask)
 {
 	if (s->signal_fd >= 0 && s->signal_mask == mask)
 		return s->signal_fd;
-	if (s->signal_own)
+	if (s->signal_own) {
 		xs_highfd_close(&s->signal_fd);
+		xs_rest_drop(s); /* the next one may have the same number */
+	}
 	s->signal_own = false;
 	s->signal_mask = mask;
 	s->signal_fd = shared_fd(mask);

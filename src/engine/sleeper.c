@@ -29,6 +29,7 @@ static void thread_ends(void *record)
 
 	mine = NULL;
 	xs_crit_enter(&cs);
+	xs_rest_drop(s);
 	atomic_store(&s->state, 0);
 	xs_lock_take(&records_lock);
 	s->spare = spare;
@@ -53,6 +54,7 @@ static void grow(void)
 		return;
 	for (size_t i = 0; i < CHUNK / sizeof(*s); i++) {
 		s[i].wake_fd = s[i].signal_fd = -1;
+		xs_rest_init(&s[i]);
 		s[i].all = records;
 		records = &s[i];
 		s[i].spare = spare;
@@ -98,7 +100,13 @@ struct xs_sleeper *xs_sleeper_self(void)
 void xs_sleeper_begin(struct xs_sleeper *s)
 {
 	s->generation++;
+	s->about = 0;
 	atomic_store(&s->state, XS_SL_ANNOUNCED);
+}
+
+void xs_sleeper_about(struct xs_sleeper *s, uint64_t serial)
+{
+	s->about = serial;
 }
 
 void xs_sleeper_end(struct xs_sleeper *s)
@@ -128,6 +136,7 @@ void xs_sleeper_forget(void)
 	spare = NULL;
 	for (s = records; s; s = s->all) {
 		xs_highfd_close(&s->wake_fd);
+		xs_rest_drop(s);
 		if (s->signal_own)
 			xs_highfd_close(&s->signal_fd);
 		s->signal_fd = -1;

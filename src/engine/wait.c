@@ -26,7 +26,7 @@
 #include <sys/eventfd.h>
 
 /* What we put before the caller's descriptors. */
-enum { WAKE, SIGNALS, CHANNELS, OURS };
+enum { WAKE = XS_REST_WAKE, SIGNALS, CHANNELS, OURS };
 
 struct nap {
 	struct xs_sleeper *s;
@@ -37,6 +37,8 @@ struct nap {
 	bool restart;
 	bool leads, no_lead;
 	bool unblocked; /* no signalfd to be had: sleep with the mask itself */
+	bool again;	/* on what the last sleep was on */
+	bool rests;	/* in the thread's own set (rest.c) */
 	unsigned generation;
 };
 
@@ -53,15 +55,17 @@ static void fill_set(struct nap *nap)
 {
 	struct xs_sleeper *s = nap->s;
 	int sig = xs_sig_fd(s, nap->mask);
+	uint64_t lead = xs_lead_at();
 
 	nap->unblocked = sig < 0;
 	nap->set[WAKE] = (struct pollfd){.fd = s->wake_fd, .events = POLLIN};
 	nap->set[SIGNALS] = (struct pollfd){.fd = sig, .events = POLLIN};
 	nap->set[CHANNELS] =
-		(struct pollfd){.fd = nap->leads ? xs_lead_fd() : -1, .events = POLLIN};
+		(struct pollfd){.fd = nap->leads ? xs_lead_fd(lead) : -1, .events = POLLIN};
+	nap->rests = nap->again && nap->leads && xs_rest_make(s, nap->set, lead, nap->mask);
 }
 
-/* ppoll with the program's cancel state: r, or -errno. */
+/* The sleep itself, with the program's cancel state: r, or -errno. */
 static int cancellable(struct nap *nap, const struct timespec *ts, const sigset_t *mask)
 {
 	struct xs_unwind undo;
@@ -69,7 +73,8 @@ static int cancellable(struct nap *nap, const struct timespec *ts, const sigset_
 
 	xs_unwind_push(&undo, cancelled, nap);
 	pthread_setcancelstate(xs_crit_cancel_state(), NULL);
-	r = xs_real.ppoll(nap->set, nap->nfds + OURS, ts, mask);
+	r = nap->rests ? xs_rest_sleep(nap->s, nap->set, ts)
+		       : xs_real.ppoll(nap->set, nap->nfds + OURS, ts, mask);
 	if (r < 0)
 		r = -errno;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
@@ -100,6 +105,7 @@ static void serve_own(struct nap *nap)
 
 	if (nap->set[WAKE].revents & POLLNVAL) {
 		s->wake_fd = -1; /* the program closed it: xs_sleeper_self makes another */
+		xs_rest_drop(s);
 		atomic_fetch_or(&s->state, XS_SL_WOKEN);
 	} else if (nap->set[WAKE].revents) {
 		xs_sys(__NR_read, s->wake_fd, &n, sizeof(n));
@@ -225,6 +231,7 @@ int xs_sleeper_sleep(struct xs_sleeper *s, struct pollfd *fds, unsigned nfds, ui
 	int keep = errno, r;
 
 	_Static_assert(sizeof(struct pollfd) == sizeof(void *), "the scratch holds pollfds");
+	nap.again = nfds == 1 && xs_rest_again(s);
 	nap.mask = xs_crit_mask();
 	if (mask)
 		memcpy(&nap.mask, mask, sizeof(nap.mask));

@@ -51,12 +51,14 @@ void xs_sleeper_begin(struct xs_sleeper *s);
 int xs_sleeper_sleep(struct xs_sleeper *s, struct pollfd *fds, unsigned nfds, uint64_t deadline,
 		     const sigset_t *mask, bool restart);
 void xs_sleeper_end(struct xs_sleeper *s);
+/* After begin: the sleep's only descriptor is that of the object with this serial number. A thread
+ * that sleeps on the same again does so in fewer steps. */
+void xs_sleeper_about(struct xs_sleeper *s, uint64_t serial);
 /* Any thread, any lock held. Cheap when nobody sleeps. */
 void xs_sleeper_wake(struct xs_sleeper *s);
 
-/* Processor cycles that a wait for memory alone is worth, without a poll or a yield; 0: none. Asked
- * when one wasn't enough; bare: how many were since. */
-uint64_t xs_spin_cycles(unsigned bare);
+/* Processor cycles that a wait for memory alone is worth, without a poll or a yield; 0: none. */
+uint64_t xs_spin_cycles(void);
 
 /*
  * Spins for as long as it has paid lately (poll_us at most, 0 when the machine is busy), polling

@@ -84,8 +84,11 @@ void xs_obj_put(struct xs_obj *o)
 
 void xs_obj_init(struct xs_obj *o, enum xs_fd_kind kind, void (*free)(struct xs_obj *o))
 {
+	static _Atomic uint64_t serials;
+
 	o->kind = kind;
 	o->free = free;
+	o->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
 	atomic_store_explicit(&o->names, 0, memory_order_relaxed);
 	/* A late look-up may hold a reference for a moment: add, don't store. */
 	atomic_fetch_add_explicit(&o->refs, XS_OBJ_LIVE + 1, memory_order_release);

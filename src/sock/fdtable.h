@@ -22,6 +22,7 @@ struct xs_obj {
 	_Atomic uint32_t refs;
 	_Atomic uint32_t names;
 	uint8_t kind;			/* enum xs_fd_kind; constant for this memory */
+	uint64_t serial;		/* never 0, and never another object's */
 	void (*free)(struct xs_obj *o); /* the last reference is gone */
 };
 

@@ -386,6 +386,7 @@ static int nap(struct xs_sock *s, struct xs_sleeper *sleeper, struct pollfd *p, 
 
 	xs_conn_hold(s);
 	xs_sleeper_begin(sleeper);
+	xs_sleeper_about(sleeper, s->obj.serial);
 	if (lie_down(&n, p)) {
 		xs_unwind_push(&undo, nap_end, &n);
 		r = xs_sleeper_sleep(sleeper, p, 1, until, NULL, restart);

@@ -66,6 +66,8 @@ hold sleeping, a timeout|-DCALLS=1 -DARRIVALS=1 -DSPINS=0|sleep.pml
 hold sleeping, polls before the sleep|-DCALLS=1 -DARRIVALS=1 -DTIMEOUTS=0|sleep.pml
 loop sleeping: every circle polls|-DCALLS=1 -DARRIVALS=1 -DSPINS=0 -DTIMEOUTS=0|sleep.pml
 hold shared memory's wakes||shm.pml
+hold shared memory's wakes, by edges|-DEDGE=1|shm.pml
+hold shared memory's wakes, by edges, room for one|-DEDGE=1 -DROOM=1|shm.pml
 fail without [1] FIRST below R's position|-DWITHOUT=1
 fail without [2] an ACK implies SWITCHED|-DWITHOUT=2 -DR2S_LANES=2
 fail without [3] READY only after decoding|-DWITHOUT=3
@@ -137,7 +139,8 @@ fail shared memory mutant 1: no fence after a slot|-DMUTANT=1|shm.pml
 fail shared memory mutant 2: no poll after arming|-DMUTANT=2|shm.pml
 fail shared memory mutant 3: no fence after arming|-DMUTANT=3|shm.pml
 fail shared memory mutant 4: the word is taken, nobody woken|-DMUTANT=4|shm.pml
-fail shared memory mutant 5: armed once for all|-DMUTANT=5|shm.pml
+fail shared memory mutant 5: armed once for all|-DMUTANT=5 -DEDGE=1|shm.pml
+fail shared memory mutant 6: packets stay unread|-DMUTANT=6 -DEDGE=1 -DROOM=1|shm.pml
 fail limit: unseen writer before CONFIRMED|-DFOREIGN=2
 fail limit: link dies, then a clean end|-DKILLS=1
 fail limit: both hand over, both twins full|$both -DFILL=2 -DN=6 -DW=4 -DK=5|both.sh

@@ -6,8 +6,10 @@
  * Writer: makes a slot ready, fence, looks at `armed`; if it's set takes it back by an exchange, and who
  * got it sends one packet. Two threads may write: the ring's lock orders their slots, not their wakes.
  * Reader: polls; finds nothing: arms, fence, polls once more, and sleeps until a packet is there, or, by
- * a timeout, for no reason. Armed before and not woken since, it doesn't arm again; woken, it reads a
- * packet first if it's there already. After a sleep it reads one, and remembers what `armed` says.
+ * a timeout, for no reason. Armed before and not woken since, it doesn't arm again. Each time that it
+ * finds itself woken it's owed a packet; it reads those owed, as far as they're there, before it arms
+ * and after a sleep. So it may sleep until a packet *comes* (EDGE): what came before it read last is
+ * gone, and a socket that's full, which takes no more packets (ROOM), has told it.
  *
  * Stores go through a buffer of one entry, as on x86: they reach memory at any later moment, at a fence
  * or when the next one comes. -DMUTANT=n breaks a rule; check.sh requires those runs to fail.
@@ -21,6 +23,12 @@
 #ifndef MUTANT
 #define MUTANT 0
 #endif
+#ifndef EDGE
+#define EDGE 0
+#endif
+#ifndef ROOM
+#define ROOM 9
+#endif
 #define ALL (2 * SLOTS)
 
 byte ready;                        /* memory: slots that are ready */
@@ -28,8 +36,8 @@ byte armed;
 byte slot_held, slot_val;          /* stores that are still in their writer's buffer */
 bit arm_held;
 byte packets, sent;
-byte taken;
-bit lock, told;
+byte taken, owed;
+bit lock, told, edge;
 
 #define DRAIN_SLOT ready = (slot_held -> slot_val : ready); slot_held = 0
 #define DRAIN_ARM armed = (arm_held -> 1 : armed); arm_held = 0
@@ -50,7 +58,11 @@ proctype Writer() {
 		fi;
 		d_step { DRAIN_SLOT; lock = 0 }; /* the unlock is an exchange */
 		if
-		:: got && MUTANT != 4 -> packets++; sent++
+		:: got && MUTANT != 4 ->
+			atomic {
+				sent++;
+				if :: packets < ROOM -> packets++; edge = 1 :: else fi
+			}
 		:: else
 		fi
 	:: else -> break
@@ -58,19 +70,25 @@ proctype Writer() {
 }
 
 /* polls: all that is ready */
-#define POLL do :: ready > taken -> taken++ :: else -> break od
-/* take_wake: one packet, if there's one */
-#define TAKE if :: packets > 0 -> packets-- :: else fi
+#define POLL do :: ready > taken -> taken++ :: else -> break od; skip
+/* count_wake; its own store is seen, buffered or not */
+#define COUNT if \
+	:: told && !arm_held && !armed && MUTANT != 5 -> told = 0; owed++ \
+	:: else \
+	fi
+/* what is owed and there */
+#define READ do :: owed > 0 && packets > 0 && MUTANT != 6 -> packets--; owed-- :: else -> break od; skip
 
 proctype Reader() {
 	byte before, timeouts;
 	do
 	:: POLL;
 		/* arm */
+		COUNT;
 		if
-		:: told && (armed || MUTANT == 5) -> skip
+		:: told -> skip
 		:: else ->
-			if :: told -> TAKE :: else fi;
+			READ;
 			d_step { DRAIN_ARM; arm_held = 1 };
 			if :: MUTANT != 3 -> d_step { DRAIN_ARM } :: else fi;
 			told = 1
@@ -81,7 +99,8 @@ proctype Reader() {
 		:: taken > before -> skip /* it has something to do */
 		:: else ->
 			if
-			:: packets > 0 -> TAKE; if :: MUTANT != 5 -> told = (armed != 0) :: else fi
+			:: atomic { packets > 0 && (edge || !EDGE) -> edge = 0 };
+				COUNT; READ
 			:: timeouts < TIMEOUTS -> timeouts++
 			:: taken == ALL -> break /* nothing can come any more */
 			fi

@@ -169,25 +169,38 @@ void xs_shm_drain(struct xs_conduit *c)
 	receive(c, (int)XS_SHM_SLOTS);
 }
 
-/* One wake is read, or the end. */
-static void take_wake(struct xs_conduit *c)
+/* One wake is read, or the end. False: there's none yet. */
+static bool take_wake(struct xs_conduit *c)
 {
 	char byte[8];
 	long r = xs_sys(__NR_recvfrom, c->fd, byte, sizeof(byte), MSG_DONTWAIT, NULL, NULL);
 
 	if (r == 0 || (r < 0 && r != -EAGAIN && r != -EINTR))
 		xs_shm_fail(c, ended(r));
+	if (r > 0 && c->owed)
+		c->owed--;
+	return r > 0;
+}
+
+/* The peer has woken us since we armed. None of its wakes is left for good: who waits for edges
+ * only would never see a queue that's full. */
+static void count_wake(struct xs_conduit *c)
+{
+	if (!c->told || xs_shm_in_armed(&c->in))
+		return;
+	c->told = false;
+	c->owed++;
 }
 
 void xs_shm_arm(struct xs_poller *p)
 {
 	struct xs_conduit *c = of(p);
 
-	if (c->told) {
-		if (xs_shm_in_armed(&c->in))
-			return;
-		take_wake(c);
-	}
+	count_wake(c);
+	if (c->told)
+		return;
+	while (c->owed && take_wake(c))
+		;
 	xs_shm_in_arm(&c->in);
 	c->told = true;
 }
@@ -196,8 +209,9 @@ void xs_shm_disarm(struct xs_poller *p)
 {
 	struct xs_conduit *c = of(p);
 
-	take_wake(c);
-	c->told = xs_shm_in_armed(&c->in);
+	count_wake(c);
+	while (take_wake(c) && c->owed)
+		;
 }
 
 /* --- held chunks come back; any thread -------------------------------------------------------- */

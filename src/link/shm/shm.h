@@ -68,7 +68,8 @@ struct xs_conduit {
 	bool watched, polled; /* progress thread */
 	/* polling thread */
 	struct xs_shm_in in;
-	bool told; /* armed, and the wake for that hasn't been read */
+	bool told;     /* armed, and nobody has taken that back when we last looked */
+	uint32_t owed; /* wakes that have been sent, or are about to be, and haven't been read */
 	struct xs_shm_rx rx[XS_SHM_CHUNKS];
 	/* sending */
 	struct xs_lock lock;   /* XS_RANK_LANE */
