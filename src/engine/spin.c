@@ -20,6 +20,8 @@
 #define FULL 1024u
 #define WORTH (FULL / 4)
 #define PROBE_EVERY 32u
+#define BARE_PAYS 4u /* waits that ended there, for each that had to poll and yield */
+#define BARE_AGAIN 16u
 #define BARE_CYCLES 20000u /* some microseconds: several round trips of two that are awake */
 #define BUSY_NS XS_NS_PER_MS
 #define BUSY_MOST_NS XS_NS_PER_S
@@ -28,12 +30,14 @@
 #define DEAR_TIMES 32u	  /* what a late yield took is at most that part of the time */
 #define PAID_WELL 16u	  /* spins that paid since the last late yield: that one was a chance */
 #define SIGNALS_EVERY 64u /* turns: far below a millisecond */
-#define LOOK_EVERY 16u	  /* turns, where polls are dear and bring the news themselves */
+#define LOOK_EVERY \
+	16u /* turns, at what others may have brought, where a turn is a poll and a yield */
 
 static __thread unsigned pay = FULL / 2;
 static __thread unsigned skipped, paid, spins;
-static __thread bool lone;	 /* this thread has one processor, which the peer may need */
-static __thread bool suspicious; /* the last spin had a long yield */
+static __thread unsigned bare_off; /* times that bare waits are still left out */
+static __thread bool suspicious;   /* a yield was late */
+static __thread bool lone;	   /* this thread has one processor, which the peer may need */
 static _Atomic uint64_t busy_until, busy_ns = BUSY_NS;
 static _Atomic unsigned dear; /* pollers that aren't cheap */
 
@@ -67,28 +71,16 @@ static bool promising(uint64_t now)
 	return true;
 }
 
-static void count_processors(void)
+/* The other side may need this very processor: then only a yield brings what is waited for. */
+uint64_t xs_spin_cycles(unsigned bare)
 {
-	uint64_t set[128]; /* 8192 processors; what has more isn't alone */
-	long n = xs_sys(__NR_sched_getaffinity, 0, sizeof(set), set);
-	int found = 0;
-
-	for (long i = 0; i < n / (long)sizeof(set[0]); i++)
-		found += __builtin_popcountll(set[i]);
-	lone = found == 1;
-}
-
-/* Nobody answers before this thread yields. */
-static bool alone(void)
-{
-	if (spins++ % LONE_EVERY == 0)
-		count_processors();
-	return lone;
-}
-
-uint64_t xs_spin_cycles(void)
-{
-	if (!xs_config()->poll_us || pay < WORTH || alone() ||
+	if (bare >= BARE_PAYS)
+		bare_off = 0;
+	else if (!bare_off)
+		bare_off = BARE_AGAIN;
+	else
+		bare_off--;
+	if (bare_off || lone || !xs_config()->poll_us || pay < WORTH ||
 	    xs_now_ns() < atomic_load_explicit(&busy_until, memory_order_relaxed))
 		return 0;
 	return BARE_CYCLES;
@@ -100,8 +92,9 @@ bool xs_spin(bool (*done)(void *arg), void *arg)
 }
 
 /* More threads want to run than there are processors. Each try costs up to a scheduler's slice, so
- * as long as that goes on they become rare. Where most spins have paid meanwhile it was a chance:
- * then they're only as rare as it was long. */
+ * as long as that goes on they become rare. Where most spins have paid meanwhile it was no more
+ * than an interrupt, or another guest of the same machine: then they're only as rare as it was
+ * long. */
 static void stay_away(uint64_t now, uint64_t tried)
 {
 	uint64_t until = atomic_load_explicit(&busy_until, memory_order_relaxed);
@@ -127,6 +120,25 @@ static long switches(void)
 	return r.ru_nvcsw + r.ru_nivcsw;
 }
 
+static void count_processors(void)
+{
+	uint64_t set[128]; /* 8192 processors; what has more isn't alone */
+	long n = xs_sys(__NR_sched_getaffinity, 0, sizeof(set), set);
+	int found = 0;
+
+	for (long i = 0; i < n / (long)sizeof(set[0]); i++)
+		found += __builtin_popcountll(set[i]);
+	lone = found == 1;
+}
+
+/* Polls between two yields. */
+static unsigned turn_length(void)
+{
+	if (spins++ % LONE_EVERY == 0)
+		count_processors();
+	return lone || atomic_load_explicit(&dear, memory_order_relaxed) ? 1 : CHEAP_POLLS;
+}
+
 /* A turn's polls. True: over. */
 static bool burst(unsigned polls, bool (*done)(void *arg), void *arg)
 {
@@ -139,53 +151,48 @@ static bool burst(unsigned polls, bool (*done)(void *arg), void *arg)
 	return false;
 }
 
-/* A yield that was late, for another thread had the processor. */
-static bool crowded(long *switched)
-{
-	if (suspicious && switches() != *switched)
-		return true;
-	suspicious = !suspicious;
-	*switched = switches();
-	return false;
-}
-
 bool xs_spin_on(bool (*done)(void *arg), void *arg)
 {
 	uint64_t now = xs_now_ns(), end, late;
 	unsigned polls, every;
-	long switched = 0;
-	bool got = false;
+	long before_all = 0;
 
 	if (!promising(now))
 		return false;
-	every = atomic_load_explicit(&dear, memory_order_relaxed) ? LOOK_EVERY : 1;
-	polls = alone() || every > 1 ? 1 : CHEAP_POLLS;
 	if (suspicious)
-		switched = switches();
+		before_all = switches();
+	polls = turn_length();
+	every = atomic_load_explicit(&dear, memory_order_relaxed) ? LOOK_EVERY : 1;
 	late = xs_config()->poll_us * XS_NS_PER_US / 2;
 	end = now + 2 * late;
-	for (unsigned i = 1; now < end && !got; i++) {
+	for (unsigned i = 1; now < end; i++) {
 		uint64_t before = now;
 
 		if (i > 1 || polls == 1)
 			xs_sys(__NR_sched_yield);
-		got = burst(polls, done, arg) || (i % every == 0 && done(arg));
-		now = xs_now_ns();
-		if (now - before > late && crowded(&switched)) {
-			stay_away(now, before); /* also with an answer: a sleeper gets it sooner */
-			pay -= pay / 8;
-			return got;
+		if (burst(polls, done, arg) || (i % every == 0 && done(arg))) {
+			/* One try that pays brings the other side's next tries luck too: both were
+			 * asleep because the other one was. */
+			pay = pay < WORTH ? FULL / 2 : pay + (FULL - pay) / 8;
+			paid++;
+			return true;
 		}
-		if (!got && i % SIGNALS_EVERY == 0 && signal_pending())
+		now = xs_now_ns();
+		if (now - before > late) {
+			bool crowded = suspicious && switches() != before_all;
+
+			if (crowded) {
+				stay_away(now, before);
+				break;
+			}
+			suspicious = !suspicious;
+			before_all = switches();
+		}
+		if (i % SIGNALS_EVERY == 0 && signal_pending())
 			return false;
 	}
-	if (got) {
-		pay += (FULL - pay) / 8;
-		paid++;
-	} else {
-		pay -= pay / 8;
-	}
-	return got;
+	pay -= pay / 8;
+	return false;
 }
 
 void xs_spin_dear(int more)

@@ -57,8 +57,9 @@ void xs_sleeper_about(struct xs_sleeper *s, uint64_t serial);
 /* Any thread, any lock held. Cheap when nobody sleeps. */
 void xs_sleeper_wake(struct xs_sleeper *s);
 
-/* Processor cycles that a wait for memory alone is worth, without a poll or a yield; 0: none. */
-uint64_t xs_spin_cycles(void);
+/* Processor cycles that a wait for memory alone is worth, without a poll or a yield; 0: none. Asked
+ * when one wasn't enough; bare: how many were since. */
+uint64_t xs_spin_cycles(unsigned bare);
 
 /*
  * Spins for as long as it has paid lately (poll_us at most, 0 when the machine is busy), polling

@@ -19,6 +19,8 @@
 
 #define SWAPS_MOST 16u
 #define SELDOM 64u
+static __thread unsigned paid; /* reads without the lock since the last one with it */
+
 #define FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 /* --- the lock's holder ------------------------------------------------------------------------ */
@@ -138,7 +140,8 @@ void xs_fast_grant_rx(struct xs_sock *s)
 
 	if (!s->ringed || !s->in.side.ring || s->rx.state != XS_R_PLANE)
 		return;
-	atomic_store_explicit(&s->spin, blocks ? xs_spin_cycles() : 0, memory_order_relaxed);
+	atomic_store_explicit(&s->spin, blocks ? xs_spin_cycles(paid) : 0, memory_order_relaxed);
+	paid = 0;
 	grant(s, &s->in.side);
 }
 
@@ -206,6 +209,7 @@ size_t xs_fast_recv(int fd, void *buf, size_t n, int flags)
 		return 0;
 	spin = flags & MSG_DONTWAIT ? 0 : atomic_load_explicit(&s->spin, memory_order_relaxed);
 	r = xs_byte_get(&s->in, &at, buf, n < XS_BYTE_UNLOCKED ? n : XS_BYTE_UNLOCKED, spin, &news);
+	paid += r != 0;
 	if (news)
 		tell(fd);
 	return r;

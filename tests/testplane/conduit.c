@@ -145,8 +145,8 @@ static void begin(struct xs_work *w)
 
 	c->work.fn = bury;
 	watch(c);
-	if (atomic_load(&c->failed)) {
-		bury(w);
+	if (atomic_load(&c->failed)) { /* once: who failed it may have posted this already */
+		xs_progress_post(w);
 		return;
 	}
 	atomic_store(&c->up, true);
