@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""An asyncio echo server, and a client with many connections that compares every byte."""
+"""An asyncio echo server, and a client with many connections that compares every byte.
+
+SIGUSR1: the server becomes another user, if it may.
+"""
 import asyncio
 import hashlib
+import os
 import signal
 import sys
 
 CONNECTIONS, MESSAGES = 20, 40
+
+
+def become():
+    """Nobody; who is no superuser can only become what it is."""
+    if os.getuid() == 0:
+        os.setgroups([])
+    user = os.getuid() or 65534
+    os.setgid(os.getgid() or 65534)
+    os.setuid(user)
 
 
 async def serve(host, port):
@@ -19,6 +32,7 @@ async def serve(host, port):
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, become)
     server = await asyncio.start_server(echo, host, port)
     await stop.wait()
     server.close()

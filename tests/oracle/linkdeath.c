@@ -4,6 +4,9 @@
  * twice they go on until some are on the plane again, the last time they end at once. Each end
  * compares what it read with what the other wrote.
  *
+ * Arg removed: what cuts it is gone for good, and says so by taking the file away; the streams go
+ * on without.
+ *
  * Four streams write as fast as the machine lets them; on a busy one they leave the plane as
  * stalled, which is right. The other four are never further ahead of their peer than a window
  * holds.
@@ -132,11 +135,12 @@ static void run_on(void)
 	}
 }
 
+static char path[256];
+
 /* The test plane cuts all links of a process that finds this file anew. */
 static void cut(void)
 {
 	const char *at = getenv("XSHIM_TESTPLANE");
-	char path[256];
 
 	at = at ? strstr(at, "cut_file=") : NULL;
 	if (!at)
@@ -153,6 +157,31 @@ static void await_standing(void)
 		if (standing() >= STREAMS / 4)
 			return;
 	say("%d of %d streams on the plane", standing(), STREAMS);
+}
+
+static void cut_thrice(void)
+{
+	for (int i = 1; oracle_fast() && i <= CUTS; i++) {
+		cut();
+		if (i == CUTS)
+			break;
+		run_on();
+		await_standing();
+		run_on();
+	}
+}
+
+static void cut_for_good(void)
+{
+	if (oracle_fast()) {
+		cut();
+		while (access(path, F_OK) == 0)
+			breathe();
+		while (standing())
+			breathe();
+	}
+	run_on();
+	say("%d streams on the plane", oracle_fast() ? standing() : 0);
 }
 
 static void server(void)
@@ -179,14 +208,10 @@ static void client(void)
 	}
 	begin();
 	run_on();
-	for (int i = 1; oracle_fast() && i <= CUTS; i++) {
-		cut();
-		if (i == CUTS)
-			break;
-		run_on();
-		await_standing();
-		run_on();
-	}
+	if (oracle_argc() > 1)
+		cut_for_good();
+	else
+		cut_thrice();
 	tell('e');
 	end();
 }

@@ -348,6 +348,8 @@ static void on_channel(struct xs_fdwatch *w, uint32_t events)
 		struct xs_rc_id *i = e.id->context;
 
 		XS_LOG(DEBUG, "rc: cm says %s, status %d", xs_rdma.event_str(e.type), e.status);
+		if (e.type == RDMA_CM_EVENT_DEVICE_REMOVAL && e.id->verbs)
+			xs_dev_gone(e.id->verbs);
 		if (e.type == RDMA_CM_EVENT_CONNECT_REQUEST)
 			requested(&e);
 		else if (i->role == XS_CM_LISTENER && e.type == RDMA_CM_EVENT_DEVICE_REMOVAL)

@@ -344,6 +344,14 @@ void xs_dev_break(struct xs_rc_dev *d)
 	xs_progress_post(&work);
 }
 
+void xs_dev_gone(struct ibv_context *theirs)
+{
+	for (struct xs_rc_dev *d = devices; d; d = d->next)
+		if (strcmp(d->name, theirs->device->name) == 0)
+			xs_dev_break(d);
+	xs_verbs_let_go(theirs);
+}
+
 struct xs_rc_dev *xs_dev_get(struct ibv_context *theirs, enum xs_reason *why)
 {
 	const char *name = theirs->device->name;

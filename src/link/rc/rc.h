@@ -152,6 +152,8 @@ struct ibv_context *xs_verbs_open(const char *name, int *err);
 void xs_verbs_close(struct xs_rc_dev *d);
 /* Gives the descriptors of a context that isn't ours high numbers. */
 void xs_verbs_hide(struct ibv_context *ctx);
+/* librdmacm's own opening of a device that goes: it would keep it. */
+void xs_verbs_let_go(struct ibv_context *theirs);
 /* Protection domain, completion queue and channel, both receive queues. */
 int xs_verbs_setup(struct xs_rc_dev *d);
 void xs_verbs_free_queues(struct xs_rc_dev *d);
@@ -208,6 +210,8 @@ void xs_dev_kick(struct xs_rc_dev *d);
 void xs_dev_put(struct xs_rc_dev *d);
 /* It can't be used any more. Any thread, any lock. */
 void xs_dev_break(struct xs_rc_dev *d);
+/* It's being removed, and the kernel waits until nobody has it open. */
+void xs_dev_gone(struct ibv_context *theirs);
 void xs_dev_close_all(void);
 void xs_dev_fork_child(void);
 

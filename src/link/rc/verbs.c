@@ -49,6 +49,18 @@ void xs_verbs_hide(struct ibv_context *ctx)
 		move_high(&ctx->async_fd);
 }
 
+/* The numbers stay taken: librdmacm will close them some day. */
+void xs_verbs_let_go(struct ibv_context *theirs)
+{
+	long null = xs_sys(__NR_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
+
+	if (null < 0)
+		return;
+	xs_sys(__NR_dup3, null, theirs->cmd_fd, O_CLOEXEC);
+	xs_sys(__NR_dup3, null, theirs->async_fd, O_CLOEXEC);
+	xs_sys(__NR_close, null);
+}
+
 struct ibv_context *xs_verbs_open(const char *name, int *err)
 {
 	struct ibv_device **list = xs_ibv.get_device_list(NULL);
