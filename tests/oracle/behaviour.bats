@@ -332,6 +332,11 @@ setup() {
 	same_as_kernel inherited passed
 }
 
+@test "a program may become another user" {
+	same_as_kernel setids server
+	same_as_kernel setids client
+}
+
 @test "a connection may be passed to another process" {
 	local how
 	for how in other keep self flood; do
