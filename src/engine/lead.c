@@ -438,8 +438,8 @@ static uint64_t tick(bool active)
 
 	if (active)
 		seen_at = now;
-	if (!active)
-		tick_ns = TICK_NS;
+	if (!active) /* a thread that sleeps there sees to it meanwhile */
+		tick_ns = atomic_load(&word) == NOBODY ? TICK_NS : TICK_MOST_NS;
 	else if (tick_ns < TICK_MOST_NS)
 		tick_ns *= 2;
 	if (atomic_load(&word) == NOBODY || now - seen_at < QUIET_NS) {
