@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Spinning before a sleep. Each thread keeps a moving average of how often its spins paid; below a
- * quarter it only tries now and then. A yield that takes half of the time that a spin may last, and
+ * quarter it only tries now and then. A turn that takes half of the time that a spin may last, and
  * in which another thread had the processor, says that more threads want to run than there are
- * processors: then nobody spins for a while. (A virtual machine's clock interrupt alone can take as
- * long: measured.) The kernel is asked about that by a spin once it has seen such a yield. Between
+ * processors, whether it brought an answer or not: then nobody spins for a while. (A virtual
+ * machine's clock interrupt alone can take as long: measured. So the kernel is asked about that,
+ * once there has been such a turn; half a millisecond needs no question.) Between
  * polls the thread yields: on few cores the peer, and a software device's kernel threads, need this
  * very processor. Where a poll is a look at memory there are some of them between two yields, which
  * take ten times as long.
@@ -25,10 +26,13 @@
 #define BARE_CYCLES 20000u /* some microseconds: several round trips of two that are awake */
 #define BUSY_NS XS_NS_PER_MS
 #define BUSY_MOST_NS XS_NS_PER_S
-#define CHEAP_POLLS 16u	  /* in a turn, where nothing but memory is looked at */
-#define LONE_EVERY 1024u  /* spins, between looks how many processors there are */
-#define DEAR_TIMES 32u	  /* what a late yield took is at most that part of the time */
-#define PAID_WELL 16u	  /* spins that paid since the last late yield: that one was a chance */
+#define CHEAP_POLLS 16u	 /* in a turn, where nothing but memory is looked at */
+#define LONE_EVERY 1024u /* spins, between looks how many processors there are */
+#define DEAR_TIMES 32u	 /* what a late yield took is at most that part of the time */
+#define PAID_WELL 16u	 /* spins that paid since the last late yield: that one was a chance */
+#define SLICE_NS (XS_NS_PER_MS / 2) /* no interrupt takes that long: it was another thread */
+#define SHARES 4u
+#define SHARES_EVERY 64u
 #define SIGNALS_EVERY 64u /* turns: far below a millisecond */
 #define LOOK_EVERY \
 	16u /* turns, at what others may have brought, where a turn is a poll and a yield */
@@ -36,8 +40,10 @@
 static __thread unsigned pay = FULL / 2;
 static __thread unsigned skipped, paid, spins;
 static __thread unsigned bare_off; /* times that bare waits are still left out */
-static __thread bool suspicious;   /* a yield was late */
-static __thread bool lone;	   /* this thread has one processor, which the peer may need */
+static __thread unsigned
+	shares; /* answers that came right after a yield: the peer is on this one */
+static __thread bool suspicious; /* a yield was late */
+static __thread bool lone;	 /* this thread has one processor, which the peer may need */
 static _Atomic uint64_t busy_until, busy_ns = BUSY_NS;
 static _Atomic unsigned dear; /* pollers that aren't cheap */
 
@@ -80,7 +86,7 @@ uint64_t xs_spin_cycles(unsigned bare)
 		bare_off = BARE_AGAIN;
 	else
 		bare_off--;
-	if (bare_off || lone || !xs_config()->poll_us || pay < WORTH ||
+	if (bare_off || lone || shares == SHARES || !xs_config()->poll_us || pay < WORTH ||
 	    xs_now_ns() < atomic_load_explicit(&busy_until, memory_order_relaxed))
 		return 0;
 	return BARE_CYCLES;
@@ -151,42 +157,58 @@ static bool burst(unsigned polls, bool (*done)(void *arg), void *arg)
 	return false;
 }
 
+/* A turn took long. True: too many want to run. */
+static bool crowded(uint64_t before, uint64_t now, long *switched)
+{
+	if (now - before >= SLICE_NS || (suspicious && switches() != *switched)) {
+		stay_away(now, before);
+		pay -= pay / 8;
+		return true;
+	}
+	suspicious = !suspicious;
+	*switched = switches();
+	return false;
+}
+
+/* One try that pays brings the other side's next tries luck too: both were asleep because the other
+ * one was. */
+static void paid_off(void)
+{
+	pay = pay < WORTH ? FULL / 2 : pay + (FULL - pay) / 8;
+	paid++;
+}
+
 bool xs_spin_on(bool (*done)(void *arg), void *arg)
 {
 	uint64_t now = xs_now_ns(), end, late;
 	unsigned polls, every;
-	long before_all = 0;
+	bool first; /* yields before it looks at all */
+	long switched = 0;
 
 	if (!promising(now))
 		return false;
 	if (suspicious)
-		before_all = switches();
+		switched = switches();
 	polls = turn_length();
+	first = polls == 1 || (shares == SHARES && spins % SHARES_EVERY);
 	every = atomic_load_explicit(&dear, memory_order_relaxed) ? LOOK_EVERY : 1;
 	late = xs_config()->poll_us * XS_NS_PER_US / 2;
 	end = now + 2 * late;
 	for (unsigned i = 1; now < end; i++) {
 		uint64_t before = now;
+		bool over;
 
-		if (i > 1 || polls == 1)
+		if (i > 1 || first)
 			xs_sys(__NR_sched_yield);
-		if (burst(polls, done, arg) || (i % every == 0 && done(arg))) {
-			/* One try that pays brings the other side's next tries luck too: both were
-			 * asleep because the other one was. */
-			pay = pay < WORTH ? FULL / 2 : pay + (FULL - pay) / 8;
-			paid++;
-			return true;
-		}
+		over = burst(polls, done, arg) || (i % every == 0 && done(arg));
 		now = xs_now_ns();
-		if (now - before > late) {
-			bool crowded = suspicious && switches() != before_all;
-
-			if (crowded) {
-				stay_away(now, before);
-				break;
-			}
-			suspicious = !suspicious;
-			before_all = switches();
+		if (now - before > late && crowded(before, now, &switched))
+			return over;
+		if (over) {
+			if (!first)
+				shares = i == 1 ? 0 : shares + (i == 2 && shares < SHARES);
+			paid_off();
+			return true;
 		}
 		if (i % SIGNALS_EVERY == 0 && signal_pending())
 			return false;
