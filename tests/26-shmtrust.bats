@@ -42,7 +42,7 @@ as_user() {
 	else
 		by=(setpriv --reuid "$uid" --regid "$uid" --clear-groups)
 	fi
-	WHO=("${by[@]}" env LD_PRELOAD="$LIB" XSHIM_PLANES=shm XSHIM_POLICY=eager
+	WHO=("${by[@]}" env LD_PRELOAD="$(preload "$LIB")" XSHIM_PLANES=shm XSHIM_POLICY=eager
 		XSHIM_REPORT="$REPORT" XSHIM_STATS_DIR="$DIR" XSHIM_LOG=warn
 		XSHIM_LOG_FILE="$DIR/log.%p" "$@")
 }

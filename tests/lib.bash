@@ -117,6 +117,11 @@ await_line() {
 
 # --- running under the library -------------------------------------------------------------------
 
+# What is preloaded for a library: a sanitizer's run time belongs to it (scripts/san-env).
+preload() {
+	echo "${XS_PRELOAD_FIRST:+$XS_PRELOAD_FIRST:}$1${XS_PRELOAD_LAST:+:$XS_PRELOAD_LAST}"
+}
+
 # Where both ends of an application meet: rdma_cm has no route over lo.
 app_address() {
 	local dev
@@ -136,7 +141,7 @@ shimmed() {
 		${EXEC:-} env "$@"
 		return
 	fi
-	${EXEC:-} env LD_PRELOAD="$(library_of "$p")${LD_PRELOAD:+:$LD_PRELOAD}" \
+	${EXEC:-} env LD_PRELOAD="$(preload "$(library_of "$p")")${LD_PRELOAD:+:$LD_PRELOAD}" \
 		XSHIM_PLANES="$([ "$p" = kernel ] && echo rc || echo "$p")" \
 		XSHIM_POLICY="$([ "$p" = kernel ] && echo off || echo eager)" \
 		XSHIM_TRUST="${XSHIM_TRUST:-0.0.0.0/0,::/0}" XSHIM_REPORT="$REPORT" \
